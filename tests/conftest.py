@@ -133,6 +133,27 @@ def trained_run(tmp_path_factory):
     return finished_run(tmp_path_factory.mktemp("runs"), **KINDS["live"])
 
 
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A folder of runs that does not exist yet, and two slots."""
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def open_page(request, monkeypatch):
+    """open_page(root, cluster=7) -> the page that a file of tests is about, its PAGE, with the runs of a folder."""
+    from tests.visiting import visit
+
+    def open_one(root, **query):
+        monkeypatch.setenv("LPS_RUNS", str(root))
+        texts = {key: value if isinstance(value, list) else str(value) for key, value in query.items()}
+        return visit(request.module.PAGE, **texts)
+
+    return open_one
+
+
 @pytest.fixture(scope="session")
 def nowhere(tmp_path_factory):
     """A folder that only the tests that need it make, and that each of them finds gone."""

@@ -49,9 +49,6 @@ def started(monkeypatch):
     return plan
 
 
-# ---------------------------------------------------------------------------------------------------- starting
-
-
 def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch):
     asked, checked = [], []
     monkeypatch.setattr(slurm, "check", checked.append)
@@ -60,10 +57,7 @@ def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch)
     run = api.launch(runs=tmp_path, device="cuda", on=more)  # a GPU that this machine need not have
     plain = api.launch(runs=tmp_path, on={})
     texts = ["partition=gpu", "cpus=4", "extra=--constraint=a100", "extra=--exclusive"]
-    assert asked == [
-        (run.folder, slurm.read_options(texts)),
-        (plain.folder, slurm.read_options([])),
-    ]
+    assert asked == [(run.folder, slurm.read_options(texts)), (plain.folder, slurm.read_options([]))]
     assert checked == [on for _, on in asked]
 
 
@@ -151,9 +145,6 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, started, set
     with pytest.raises(UserError, match=re.escape(words)):
         api.launch(runs=tmp_path / "runs", **settings)
     assert not (tmp_path / "runs").exists()
-
-
-# ---------------------------------------------------------------------------------------------------- reading
 
 
 def test_what_it_gives_is_what_the_files_say(sample):
@@ -245,9 +236,6 @@ def test_exports(tmp_path, sample):
     assert api.export_runs([run], "archive", tmp_path)[0].is_file()
     with pytest.raises(UserError, match="to: 'x' is not one of"):
         api.export_runs([run], "x", tmp_path)
-
-
-# ---------------------------------------------------------------------------------------------------- the package
 
 
 @pytest.mark.slow

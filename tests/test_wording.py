@@ -21,8 +21,7 @@ def test_sizes_are_powers_of_ten():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-3, "0 s"), (0, "0 s"), (119, "119 s"), (300, "5 min"), (9_000, "2 h"), (200_000, "2 d")],
+    ("seconds", "words"), [(-3, "0 s"), (0, "0 s"), (119, "119 s"), (300, "5 min"), (9_000, "2 h"), (200_000, "2 d")]
 )
 def test_a_measured_time_is_said_in_its_largest_fitting_unit(seconds, words):
     assert duration(seconds) == words and ago(seconds) == f"{words} ago"

@@ -107,9 +107,6 @@ def test_the_recorded_runs_tell_collapse_from_success():
     assert found["FixMatch"] == ["collapse"]
 
 
-# ------------------------------------------------------------------------------------------------ newest records
-
-
 def write(path, events):
     lines = [
         json.dumps({"kind": k, "step": e, "epoch": e, "time": 1.0 * e, "values": v} | more) for k, e, v, more in events

@@ -36,9 +36,6 @@ def members(assigned, cluster) -> set:
     return {i for i, value in enumerate(assigned) if value == cluster}
 
 
-# ---------------------------------------------------------------------------------------------------- counts
-
-
 @settings(deadline=None, max_examples=60)
 @given(pairs)
 def test_overlap_is_that_of_sets(rows):
@@ -103,9 +100,6 @@ def test_nearest_cluster_by_mean_direction():
     assert nearest.tolist() == [1, 0, 1, -1, -1]  # the fourth has no image, the fifth no direction
     assert cosine[0] == pytest.approx(mean @ unit[2] / np.linalg.norm(mean)) and np.isnan(cosine[3:]).all()
     assert clusters.nearest_clusters(features[:1], np.array([0]), 1)[0].tolist() == [-1]
-
-
-# ---------------------------------------------------------------------------------------------------- clusters
 
 
 @settings(deadline=None, max_examples=60)
@@ -202,9 +196,6 @@ def test_a_few_withheld_labels_are_no_truth_about_a_cluster():
     assert found[0].flags == found[1].flags == (), "two of six say too little for a split"
 
 
-# ---------------------------------------------------------------------------------------------------- one image
-
-
 def test_a_biography_tells_ids_and_what_became_of_them():
     past = {2: np.array([0, 0, 1, 1]), 1: np.array([1, 1, 0, 1]), 3: np.array([4, 4, 4, 2])}
     stored = {epoch: Assignment(ids, np.array([0.1, 0.2, 0.3, 0.4]) * epoch) for epoch, ids in past.items()}
@@ -213,9 +204,6 @@ def test_a_biography_tells_ids_and_what_became_of_them():
     assert [(m.epoch, m.predicted) for m in told] == [(1, 1), (2, 1), (3, 2)]
     assert [m.confidence for m in told] == pytest.approx([0.4, 0.8, 1.2])
     assert [m.heir for m in told] == [4, 2, 2]
-
-
-# ---------------------------------------------------------------------------------------------------- files
 
 
 @pytest.fixture

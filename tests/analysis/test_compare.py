@@ -51,9 +51,6 @@ def without_predictions(run: Run, root: Path) -> Run:
     return Run(copy)
 
 
-# ---------------------------------------------------------------------------------------------------- scores
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("select", run_scores.SELECTIONS)
 def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, select):
@@ -77,9 +74,6 @@ def test_other_scores_of_a_run_without_predictions_are_refused_with_the_reason(t
     new = make_run(tmp_path, "queued")
     with pytest.raises(UserError, match="no epoch has been evaluated yet"):
         score_run(new, *how)
-
-
-# ---------------------------------------------------------------------------------------------------- groups
 
 
 def test_mean_and_sample_deviation_over_seeds():
@@ -192,9 +186,6 @@ def test_a_seen_accuracy_is_not_best_by_matching_alone():
     assert differences.best_cells(low) == {(0, "seen")}
 
 
-# ---------------------------------------------------------------------------------------------------- scores
-
-
 def test_scores_of_stored_predictions(tmp_path):
     run = make_run(tmp_path, epochs=3)
     found = score_run(run)
@@ -269,9 +260,6 @@ def test_a_run_that_did_not_reach_its_end_is_noted(tmp_path):
     notes = score_tables.table_notes(groups)
     assert any("seed 1 ended early, scored at epoch 8 of 20" in note for note in notes)
     assert not any("seed 0 did" in note for note in notes)
-
-
-# ---------------------------------------------------------------------------------------------------- formats
 
 
 def groups_for_tables() -> list[Group]:
@@ -392,9 +380,6 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
     assert "LPS, margin_scale=20" in said
 
 
-# ---------------------------------------------------------------------------------------------------- the paper
-
-
 def test_the_audit_of_table_1():
     table = [row for row in paper_results.paper_rows() if row.table == "table1_main"]
     assert len(table) == 60
@@ -459,10 +444,7 @@ def test_the_counterpart_of_an_ablation(own, expected):
         ({"lr": 5.0}, "lr=5.0"),
         ({"network_head": "linear"}, "network.head=linear"),
         ({"split_rule": "stratified"}, "split.rule=stratified"),
-        (
-            {"network_name": "resnet50", "network_start": "published"},
-            "start weights trained with ImageNet's labels",
-        ),
+        ({"network_name": "resnet50", "network_start": "published"}, "start weights trained with ImageNet's labels"),
         ({"dataset_images_per_class": 10}, "dataset.images_per_class=10"),
     ],
 )
@@ -515,9 +497,6 @@ def test_a_run_on_weights_that_know_imagenets_classes_is_never_held_against_the_
     assert ABOUT_LABELS in score_tables.format_table(known, "markdown")
     assert ABOUT_LABELS in score_tables.format_table(known, "latex")
     assert not any(ABOUT_LABELS in note for note in score_tables.table_notes(own))
-
-
-# ---------------------------------------------------------------------------------------------------- left open
 
 
 def test_runs_of_another_precision_are_another_group_and_say_so():
@@ -586,7 +565,4 @@ def test_the_papers_recipes_train_in_fp32_and_other_precisions_do_not_compare(da
     config = as_in_paper(dataset=dataset)
     assert config.precision == "fp32" and matching_row(config)[0] is not None
     for other in ("auto", "bf16"):
-        assert matching_row(as_in_paper(dataset=dataset, precision=other)) == (
-            None,
-            [f"precision={other}"],
-        )
+        assert matching_row(as_in_paper(dataset=dataset, precision=other)) == (None, [f"precision={other}"])

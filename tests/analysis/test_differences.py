@@ -31,9 +31,6 @@ def drawn(*values) -> dict[int, float]:
     return dict(enumerate(values))
 
 
-# ---------------------------------------------------------------------------------------------------- two groups
-
-
 def test_equal_seeds_are_compared_in_pairs_in_whatever_order_they_stand():
     found = compare_samples({0: 0.5, 1: 0.7, 2: 0.6}, {2: 0.5, 0: 0.41, 1: 0.6})
     assert (found.pairs, found.counts) == (3, (3, 3)) and found.mean == pytest.approx(0.29 / 3)
@@ -105,9 +102,6 @@ def test_a_cell_has_points_and_the_interval_where_there_is_one():
     assert differences.format_difference(None) == "-"
 
 
-# ---------------------------------------------------------------------------------------------------- many groups
-
-
 def test_all_are_held_against_the_most_usual_lps_whatever_its_scores():
     runs = [*runs_of("orca", (0.99, 0.98)), *runs_of(values=(0.1, 0.2), margin_scale=5.0), *runs_of(values=(0.2, 0.1))]
     groups = group_runs(runs)
@@ -172,9 +166,6 @@ def test_a_seed_that_was_run_twice_counts_once():
     again = replace(twice[0], run=Run(Path("runs/20270101-000000-digits-lps-s0-bbbbbb")))
     groups = group_runs([*twice, again, *runs_of("orca", (0.5, 0.6))])
     assert compare_groups(groups).differences[1, "all"].pairs == 2
-
-
-# ---------------------------------------------------------------------------------------------------- false marks
 
 
 @pytest.mark.parametrize("groups, n", [(2, 3), (3, 3), (5, 5)])

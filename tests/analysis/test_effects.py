@@ -55,9 +55,6 @@ def jumble():
     ]
 
 
-# ---------------------------------------------------------------------------------------------------- backgrounds
-
-
 @pytest.mark.parametrize("settings", [("margin_scale",), ("temperature", "margin_scale"), ("lr",)])
 def test_a_background_holds_the_runs_that_differ_in_the_settings_and_the_seed_alone(jumble, settings):
     def together(first, second):  # key by key
@@ -172,9 +169,6 @@ def test_the_scale_fits_the_values(values, kind):
     assert effects.axis_scale(values) == kind
 
 
-# ---------------------------------------------------------------------------------------------------- missing runs
-
-
 def test_a_missing_cell_is_asked_for_with_the_seeds_and_everything_else_of_the_others():
     grid = [(5, 0.2), (5, 0.4), (10, 0.4)]
     runs = [
@@ -211,9 +205,6 @@ def test_a_value_that_does_not_fit_is_told():
     (background,) = find_backgrounds([scored()], ["margin_scale"])
     with pytest.raises(UserError, match="margin_scale: -1"):
         missing_configs(background, (-1.0,), (0,))
-
-
-# ---------------------------------------------------------------------------------------------------- importance
 
 
 def grid_of(effect, seeds=(0, 1)) -> list[Scored]:
@@ -324,9 +315,6 @@ def test_settings_that_changed_together_are_named():
     assert effects.changed_together(configs[:1]) == []
 
 
-# ---------------------------------------------------------------------------------------------------- the paper
-
-
 def test_the_papers_curve_stands_beside_a_run_that_is_like_it():
     member = scored(dataset="cifar10", margin_scale=7)
     found, reasons = effects.paper_curve(member, "margin_scale")
@@ -353,9 +341,6 @@ def test_the_papers_curve_stands_beside_a_run_that_is_like_it():
 def test_the_reasons_against_the_papers_curve_are_told(settings, setting, words):
     found, reasons = effects.paper_curve(scored(**settings), setting)
     assert found == {} and any(words in reason for reason in reasons)
-
-
-# ---------------------------------------------------------------------------------------------------- ablation
 
 
 def test_the_ablation_table_has_a_row_for_each_part_and_knows_what_is_missing():

@@ -31,8 +31,6 @@ def assembled(said: Naming, defaults=None):
     return labels.build_labels(4, known, truth, network, said, {0: "cat", 1: "dog"} if defaults is None else defaults)
 
 
-# ---------------------------------------------------------------------------------------------------- clusters
-
 steps = st.one_of(
     st.builds(merge, st.integers(0, 6), st.integers(0, 6)),
     st.builds(split, st.lists(st.integers(20, 30), min_size=1), st.integers(5, 9)),
@@ -65,20 +63,12 @@ def test_merged_clusters_are_no_clusters_of_their_own():
     assert found.tolist() == [0, 2, 3, 4]
 
 
-# ---------------------------------------------------------------------------------------------------- labels
-
-
 def test_given_labels_stay_and_predictions_have_the_names_of_their_clusters():
     found = assembled(said(name(2, "zebra"), {"do": "reject", "id": 3}, split([9], 4), name(4, "horse")))
     assert found.images.tolist() == list(range(10))
     assert found.names == ("cat", "dog", "cat", "dog", "zebra", "dog", "zebra", "", "", "horse")
-    assert found.sources == ("labeled",) * 2 + ("predicted",) * 3 + (
-        "withheld",
-        "predicted",
-        "rejected",
-        "rejected",
-        "predicted",
-    )
+    sources = "labeled labeled predicted predicted predicted withheld predicted rejected rejected predicted"
+    assert found.sources == tuple(sources.split())
     assert found.groups == ("seen",) * 4 + ("novel", "seen", "novel", "", "", "novel")
     assert found.predicted.tolist() == [-1, -1, 0, 1, 2, 0, 2, 3, 3, 2] and found.cluster[9] == 4
     assert np.isnan(found.confidence[:2]).all() and found.confidence[2] == pytest.approx(0.2)
@@ -119,8 +109,6 @@ def test_a_run_without_an_epoch_has_no_labels(tmp_path):
     with pytest.raises(UserError, match="no epoch has been evaluated yet"):
         labels.label_all(make_run(tmp_path, "running", written=0))
 
-
-# ---------------------------------------------------------------------------------------------------- another epoch
 
 IMAGES = np.arange(100, 112)
 THEN = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])

@@ -61,9 +61,6 @@ def said(*steps) -> Naming:
     return found
 
 
-# ---------------------------------------------------------------------------------------------------- steps
-
-
 def test_steps_add_up():
     found = said(name(7, "zebra"), merge(8, 7), merge(3, 8 - 1), split([5, 2], 10), {"do": "reject", "id": 9})
     assert found.names == {7: "zebra"} and found.parents == {8: 7, 3: 7} and found.moved == {5: 10, 2: 10}
@@ -73,12 +70,10 @@ def test_steps_add_up():
 
 def test_the_last_word_on_a_single_image_holds():
     found = said(assign([3, 4], 7), wrong([4, 5], 2), nothing([6]), assign([6], 7), nothing([3]))
-    assert (
-        found.moved == {6: 7}
-        and found.confirmed == {6}
-        and found.wrong_clusters == {4: 2, 5: 2}
-        and found.classless_images == {3}
-    )
+    assert found.moved == {6: 7}
+    assert found.confirmed == {6}
+    assert found.wrong_clusters == {4: 2, 5: 2}
+    assert found.classless_images == {3}
     assert found.unlabeled == {3, 4, 5}
     assert said(assign([3], 7), wrong([3], 7), assign([3], 7)).unlabeled == set()
 
@@ -182,9 +177,6 @@ def test_a_name_is_one_printable_line(text):
         assert found.isprintable() and found == found.strip() and 1 <= len(found) <= naming.NAME_LIMIT
 
 
-# ---------------------------------------------------------------------------------------------------- the file
-
-
 def test_nothing_was_said(run):
     assert naming.read_entries(run) == [] and naming.naming_of_epoch([], 3).is_empty and naming.undo_last(run, 3) == ""
     assert not (run.folder / "names.json").exists()
@@ -216,11 +208,7 @@ def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
     assert at(run, 3).names == {1: "horse"}
     assert [
         step["name"] for entry in naming.read_entries(run) for step in entry.get("steps", []) if "name" in step
-    ] == [
-        "cat",
-        "elsewhere",
-        "horse",
-    ]
+    ] == ["cat", "elsewhere", "horse"]
 
 
 def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):

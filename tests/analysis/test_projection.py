@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.snapshots import MAX_POINTS, MAX_VALUES, Snapshot
 from lps.ui.pictures import points
+from tests.patience import until
 from tests.sample_runs import make_damaged, make_run
 
 
@@ -85,11 +85,10 @@ def test_a_map_that_was_not_computed_is_none(run):
     assert projection.map_progress(run, "umap", 1).state == "absent"
 
 
-def wait_while_working(run, method, epoch):
-    end = time.monotonic() + 60
-    while projection.map_progress(run, method, epoch).state == "working" and time.monotonic() < end:
-        time.sleep(0.05)
-    return projection.map_progress(run, method, epoch)
+def ended_map(run, method, epoch):
+    """Its state once nothing works on it; None before."""
+    found = projection.map_progress(run, method, epoch)
+    return found if found.state != "working" else None
 
 
 @pytest.mark.slow
@@ -99,29 +98,27 @@ def test_background_work_is_seen_while_it_lives_and_starts_once(run, tmp_path):
     for _ in range(3):
         projection.start_map(run, "umap", 2, (sys.executable, "-c", script))
     assert projection.map_progress(run, "umap", 2).state == "working"
-    ended = wait_while_working(run, "umap", 2)
+    ended = until(lambda: ended_map(run, "umap", 2))
     assert (ended.state, ended.message) == ("failed", "half of it")
     assert marks.read_text() == "x"
 
 
 def test_background_work_that_dies_says_its_last_words(run):
     projection.start_map(run, "tsne", 1, (sys.executable, "-c", "raise SystemExit('tsne: no memory left')"))
-    assert wait_while_working(run, "tsne", 1).message == "tsne: no memory left"
+    assert until(lambda: ended_map(run, "tsne", 1)).message == "tsne: no memory left"
 
 
 @pytest.mark.slow
 def test_background_work_of_the_command_line(run):
     projection.start_map(run, "pca", 2)
-    assert wait_while_working(run, "pca", 2).state == "done"
+    assert until(lambda: ended_map(run, "pca", 2)).state == "done"
     assert len(projection.read_map(run, "pca", 2).index) == 1000
 
 
 @pytest.mark.slow
 def test_maps_of_all_epochs_are_made_by_the_command_line(run):
     projection.start_all_maps(run, "pca", 2)
-    deadline = time.monotonic() + 120
-    while projection.progress_of_all_maps(run, "pca").state in ("absent", "working") and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: projection.progress_of_all_maps(run, "pca").state not in ("absent", "working"), 120, 0.1)
     assert projection.progress_of_all_maps(run, "pca").state == "done"
     assert projection.stored_epochs(run, "pca") == snapshots.snapshot_epochs(run.snapshots)
 
@@ -168,9 +165,6 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
     snapshots.write_snapshot(run.snapshots, 2, shorter)
     with pytest.raises(UserError, match="does not have one class id for each of the"):
         points.read_points(run, 2)
-
-
-# ---------------------------------------------------------------------------------------------------- over the epochs
 
 
 def test_align_undoes_every_rigid_motion_and_scales_nothing():

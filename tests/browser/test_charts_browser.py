@@ -178,21 +178,3 @@ def test_a_chart_is_taken_away(runs, open_page):
             page.locator(f".st-key-board_0 [data-title*='{title}']").click()
         assert download.value.suggested_filename == f"board_0{ending}"
         assert words in open(download.value.path(), encoding="utf-8").read()
-
-
-def test_a_view_is_kept_and_opened_with_its_filter(runs, open_page):
-    page = open_page("runs?find=margin_scale%3E0&by=margin_scale")
-    page.get_by_role("button", name="Views", exact=True).click()
-    page.get_by_role("textbox", name="Save view as").fill("with margin")
-    page.keyboard.press("Enter")
-    wait_for_run(page)
-    page.get_by_role("button", name="Save view", exact=True).click()
-    page.get_by_role("button", name="with margin", exact=True).wait_for()
-    again = open_page("runs")
-    again.get_by_role("button", name="Views", exact=True).click()
-    again.get_by_role("button", name="with margin", exact=True).click()
-    again.wait_for_url("**find=margin_scale*")
-    again.get_by_text("2 groups.").wait_for()
-    wait_for_run(again)
-    assert again.get_by_role("searchbox", name="Find").input_value() == "margin_scale>0"
-    assert "by=margin_scale" in again.url

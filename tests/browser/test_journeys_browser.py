@@ -75,9 +75,6 @@ def test_a_cluster_is_named_and_the_labels_are_on_the_disk(twelve_runs, open_pag
     assert len(pictures) == len(named)
 
 
-# ---------------------------------------------------------------------------------------------------- three people
-
-
 @pytest.fixture(scope="module")
 def sixty_runs(studio):
     """Five values of C, four backgrounds, three seeds: C=5 alone finds every novel class."""

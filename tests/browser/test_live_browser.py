@@ -14,10 +14,9 @@ PACE, POINTS = ".st-key-pace .lps-plot", ".st-key-points .lps-map-stage"
 
 
 @pytest.fixture(scope="module")
-def runs(studio):
-    """Two finished runs; page tests have one in every state."""
-    without = {"name": "without the margin", "settings": {"use_margin": False}, "lucky": False}
-    return {"finished": make_run(studio.runs), "no margin": make_run(studio.runs, **without)}
+def run(studio):
+    """A finished run; page tests have one in every state."""
+    return make_run(studio.runs)
 
 
 def wait_for_plot(page, selector: str = PACE) -> None:
@@ -61,8 +60,8 @@ def wait_for_epoch(page, epoch: int) -> None:
         page.wait_for_selector(f'.st-key-{key} :is(.lps-plot, .lps-map-stage)[aria-label*="epoch {epoch}"]')
 
 
-def test_a_finished_run_takes_the_colours_of_the_theme_and_is_quiet(open_page, runs):
-    page = open_page(f"live?run={runs['finished'].id}", "dark")
+def test_a_finished_run_takes_the_colours_of_the_theme_and_is_quiet(open_page, run):
+    page = open_page(f"live?run={run.id}", "dark")
     wait_for_plot(page)
     for theme, palette in (("dark", DARK), ("light", LIGHT), ("dark", DARK)):  # a person changes the theme
         page.emulate_media(color_scheme=theme)
@@ -106,8 +105,8 @@ def test_curve_grows_and_the_zoom_is_kept(open_page, studio):
     assert view(page) == pytest.approx(zoomed)
 
 
-def test_scrubber_moves_everything_together_and_plays(open_page, runs):
-    page = open_page(f"live?run={runs['finished'].id}")
+def test_scrubber_moves_everything_together_and_plays(open_page, run):
+    page = open_page(f"live?run={run.id}")
     wait_for_epoch(page, 20)
     page.locator("body").press("ArrowLeft")
     wait_for_epoch(page, 19)
@@ -127,8 +126,8 @@ def test_scrubber_moves_everything_together_and_plays(open_page, runs):
     assert all("epoch 20" in alt for alt in alts(page))
 
 
-def test_a_link_to_an_epoch_opens_it_and_space_plays_and_p_pauses_where_it_is(open_page, runs):
-    page = open_page(f"live?run={runs['finished'].id}&epoch=3")
+def test_a_link_to_an_epoch_opens_it_and_space_plays_and_p_pauses_where_it_is(open_page, run):
+    page = open_page(f"live?run={run.id}&epoch=3")
     wait_for_epoch(page, 3)
     page.locator("body").press("Space")
     page.wait_for_selector(".st-key-pause button:visible")
@@ -141,15 +140,7 @@ def test_a_link_to_an_epoch_opens_it_and_space_plays_and_p_pauses_where_it_is(op
     assert f"epoch={epoch}" in page.url and all(f"at epoch {epoch}" in alt for alt in alts(page))
 
 
-def test_link_restores_runs_and_comparison(open_page, runs):
-    page = open_page(f"live?run={runs['finished'].id}&run={runs['no margin'].id}")
-    wait_for_plot(page, ".st-key-pace_of_runs .lps-plot")
-    names = page.eval_on_selector(".st-key-pace_of_runs .lps-plot", "plot => plot._fullData.map(t => t.name)")
-    assert len(set(names)) == 2
-    assert any("without the margin" in name for name in names)
-
-
-def test_without_a_choice_the_latest_run_is_followed(open_page, studio, runs):
+def test_without_a_choice_the_latest_run_is_followed(open_page, studio, run):
     page = open_page("live")
     newer = RunWriter(studio.runs, name="the newest of all")
     newer.run.folder.rename(studio.runs / newer.run.id.replace("20", "29", 1))
@@ -159,8 +150,7 @@ def test_without_a_choice_the_latest_run_is_followed(open_page, studio, runs):
         page.get_by_role("heading", name="the newest of all").wait_for()
 
 
-def test_a_click_shows_the_picture_of_that_point(open_page, runs):
-    run = runs["finished"]
+def test_a_click_shows_the_picture_of_that_point(open_page, run):
     page = open_page(f"projection?run={run.id}", "dark")
     page.wait_for_selector(".st-key-map .lps-map[data-rested]")
     spot = page.eval_on_selector(

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import come_to_rest
-from tests.sample_runs import RunWriter, held, make_run
+from tests.sample_runs import make_run
 
 CHARTS = [".st-key-pace-A .lps-plot", ".st-key-pace-B .lps-plot", ".st-key-difference-novel .lps-plot"]
 
@@ -69,18 +69,6 @@ def test_a_click_on_a_curve_leads_the_race_there_and_the_bars_show_the_estimate_
     assert button.inner_text() == "Guesses" and button.get_attribute("aria-pressed") == "true"
     assert page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
     assert "predicted as each class" in page.locator('[data-of="brake"]').first.inner_text()
-
-
-def test_a_running_run_is_followed(open_page, studio):
-    writer = RunWriter(studio.runs, name="growing twin")
-    writer.begin("running", 3)
-    partner = make_run(studio.runs, settings={"method": "nach"})
-    length = "([at, n]) => document.querySelector(at)?._fullData?.find(t => t.name === 'Seen').x.length === n"
-    with held(writer.run):
-        page = open_page(f"pace?run={writer.run.id}&run={partner.id}&at=2", "dark")
-        page.wait_for_function(length, arg=[CHARTS[0], 3])
-        writer.write_epoch(4)
-        page.wait_for_function(length, arg=[CHARTS[0], 4])
 
 
 def test_nothing_is_wider_than_the_window(open_page, pair):

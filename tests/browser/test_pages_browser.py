@@ -1,15 +1,13 @@
-"""The pages Effects, Runs and Explain in Chromium: each is opened and used once, without an error.
+"""What a browser alone shows of tables, tools and fields of a page, without an error.
 
 Exceptions of a page, JavaScript errors and visits elsewhere are looked for by `open_page`; the console is read here.
 Both themes of every page are in test_every_page.py.
 """
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import come_to_rest, wait_for_address, wait_for_run
+from tests.browser.conftest import come_to_rest, wait_for_address
 from tests.browser.looks import NOT_HERE
 from tests.sample_runs import make_run
 
@@ -49,36 +47,6 @@ def visit(open_page, runs):
     assert said == []
 
 
-def plot(page, key):
-    return page.locator(f".st-key-{key} .lps-plot .main-svg").first
-
-
-def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
-    page = visit("effects", theme="dark")
-    plot(page, "effect_curves").wait_for()
-    points = "() => document.querySelector('.st-key-effect_curves .lps-plot')._fullData.map(t => t.x?.length ?? 0)"
-    assert 3 in page.evaluate(points)  # one point a value
-    page.get_by_role("combobox", name=re.compile("Measurement")).click()
-    page.get_by_role("option", name=re.compile("Gap")).click()
-    wait_for_address(page, "measure=gap")
-    wait_for_run(page)
-    plot(page, "effect_curves").wait_for()
-
-
-def test_runs_finds_a_run_by_its_name(visit):
-    page = visit("runs")
-    page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
-    box = page.get_by_placeholder(re.compile("^Words, or"))
-    box.fill("scale 20 seed 1")
-    box.press("Enter")
-    wait_for_address(page, "find=scale")
-    wait_for_run(page)
-    page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
-    box.fill("no run is called so")
-    box.press("Enter")
-    page.get_by_text("No runs match").wait_for()
-
-
 def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
     page = visit("runs?find=scale+seed&by=margin_scale&columns=accuracy/novel")
     grid = page.locator("[data-testid=stDataFrame] canvas").first
@@ -111,20 +79,6 @@ def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
     expect(cells).to_have_count(3)
     wait_for_address(page, r"runs\?(?!.*open=)")
     page.get_by_text("1 chosen").wait_for()
-
-
-def test_explain_moves_a_margin(visit):
-    page = visit("explain", theme="dark")
-    charts = page.locator(".lps-plot .main-svg")
-    charts.first.wait_for()
-    before = page.locator("[data-testid=stMain]").inner_text()
-    dial = page.locator("[data-testid=stSlider] input[type=range]").first
-    dial.focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowLeft")
-    page.wait_for_timeout(500)
-    wait_for_run(page)
-    assert page.locator("[data-testid=stMain]").inner_text() != before
 
 
 # How far tools reach down over the lines below them, in pixels: (of every chart, of every table).

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from lps.analysis import naming
 from lps.ui.pictures import points
 from tests.browser.conftest import wait_for_address, wait_for_run
 from tests.sample_runs import make_run
@@ -193,26 +192,6 @@ def test_a_neighbour_and_a_selected_picture_open(run, open_page):
     chosen = int(page.locator(GALLERY).nth(2).get_attribute("data-id"))
     page.locator(GALLERY).nth(2).click()
     wait_for_address(page, f"image={chosen}(&|$)")
-
-
-def test_a_selection_becomes_a_cluster_with_a_name_of_its_own(studio, open_page):
-    run = make_run(studio.runs, epochs=4, seed=3)
-    page = open_map(open_page, run)
-    draw_box(page, 0.6, 0.98)
-    page.get_by_role("heading", name=re.compile("selected images")).wait_for()
-    wait_for_run(page)
-    expected = set(ask(page, SELECTED))
-    page.get_by_role("button", name="Make a cluster").click()
-    page.get_by_role("link", name=re.compile("They are in cluster 10 now")).click()
-    page.get_by_role("heading", name="Cluster 10").wait_for()
-    assert set(naming.naming_of_epoch(naming.read_entries(run), 4).moved) == expected
-
-
-def test_on_a_phone_everything_is_there(run, open_page):
-    page = open_map(open_page, run, width=390)
-    draw_box(page, 0.1, 0.6)
-    page.locator(GALLERY).first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def press_until(page, key, reached, most=60):

@@ -381,9 +381,6 @@ def test_without_truth_one_sentence_stands_in_for_the_tracks(open_file, studio, 
     assert readings(page)["seen"] == "" and readings(page)["kl"].startswith("KL ")
 
 
-# ---------------------------------------------------------------------------------------------------- on the page
-
-
 def test_the_page_keeps_its_state_in_the_address(open_page, runs):
     page = open_page("pace?" + "&".join(f"run={run.id}" for run in runs) + "&at=4")
     page.wait_for_selector(f"{RACE}[data-at='4']")

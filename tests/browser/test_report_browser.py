@@ -1,12 +1,12 @@
 """A report in Chromium, from disk and without a network: its charts in both themes, on a phone and on paper."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
 
 from lps.charts.group_tables import Scoring
 from lps.report import run_report
+from tests.patience import until
 from tests.sample_runs import make_run
 
 SCORING = Scoring("orca", "last", "default")
@@ -36,19 +36,11 @@ DRAWN = (
 )
 
 
-def wait_for(page, condition: str) -> None:
-    """Until `condition` holds. Playwright's own waiting evaluates text inside the page, which its policy forbids."""
-    deadline = time.monotonic() + 30
-    while not page.evaluate(condition):
-        assert time.monotonic() < deadline, condition
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("name, count", [("one", 7), ("several", 4)])
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
 def test_all_charts_are_drawn(open_file, files, name, count, theme, width):
     page = open_file(files[name], theme, width)
-    wait_for(page, DRAWN)
+    until(lambda: page.evaluate(DRAWN), 30, 0.05)
     assert page.locator(".chart").count() == count
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     widths = page.eval_on_selector_all(".chart .main-svg", "all => all.map(svg => svg.getBoundingClientRect().right)")
@@ -57,16 +49,16 @@ def test_all_charts_are_drawn(open_file, files, name, count, theme, width):
 
 def test_charts_follow_the_theme(open_file, files):
     page = open_file(files["one"])
-    wait_for(page, DRAWN)
+    until(lambda: page.evaluate(DRAWN), 30, 0.05)
     colours = "new Set([...document.querySelectorAll('.chart .js-line')].map(line => line.style.stroke))"
     assert page.evaluate(f"{colours}.has('rgb(31, 111, 180)')")
     page.emulate_media(color_scheme="dark")
-    wait_for(page, f"{colours}.has('rgb(90, 169, 230)') && !{colours}.has('rgb(31, 111, 180)')")
+    until(lambda: page.evaluate(f"{colours}.has('rgb(90, 169, 230)') && !{colours}.has('rgb(31, 111, 180)')"), 30, 0.05)
 
 
 def test_paper_has_light_charts_that_fit_and_all_that_was_folded(open_file, files):
     page = open_file(files["several"], "dark")
-    wait_for(page, DRAWN)
+    until(lambda: page.evaluate(DRAWN), 30, 0.05)
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0

@@ -42,9 +42,6 @@ def setups(tmp_path_factory):
     return made
 
 
-# ---------------------------------------------------------------------------------------------------- one run, several
-
-
 @pytest.mark.parametrize("page, key, query", [
     ("live", "pace", {"epoch": "3"}),
     ("live", "losses", {}),
@@ -123,9 +120,6 @@ def test_a_run_without_truth(tmp_path, drawn):
         assert traces(made) == traces(chart) and len(chart.data)
 
 
-# ---------------------------------------------------------------------------------------------------- scores
-
-
 @pytest.mark.parametrize("key, query", [
     ("effect_curves", {"setting": "margin_scale"}),
     ("effect_matrix", {"measure": "novel", "rows": "temperature", "columns": "margin_scale"}),
@@ -169,9 +163,6 @@ def test_a_curve_of_a_sweep_beside_the_papers(tmp_path, charts, carried_out):
     assert traces(carried_out(code)) == traces(chart) and len(chart.data) > 5
 
 
-# ---------------------------------------------------------------------------------------------------- searches
-
-
 @pytest.mark.slow
 def test_charts_of_a_search(tmp_path, monkeypatch, charts, carried_out):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
@@ -183,9 +174,6 @@ def test_charts_of_a_search(tmp_path, monkeypatch, charts, carried_out):
     assert len(own) >= 4
     for key, (chart, code) in own.items():
         assert traces(carried_out(code)) == traces(chart), key
-
-
-# ---------------------------------------------------------------------------------------------------- by hand
 
 
 @pytest.mark.slow

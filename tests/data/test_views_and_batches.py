@@ -89,9 +89,9 @@ def test_contrast_goes_up_and_down():
 
 @pytest.mark.parametrize("family", ["cifar", *LARGE])
 def test_the_pixels_have_the_families_mean_and_deviation_taken_off(family):
-    mean, std = {
-        "cifar": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
-    }.get(family, ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    mean, std = {"cifar": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))}.get(
+        family, ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    )
     images = torch.randint(256, (2, 3, 256, 256), generator=seeded(CPU, 1)).to(torch.uint8)
     cut = slice(16, 240) if family in LARGE else slice(None)
     for channel in range(3):

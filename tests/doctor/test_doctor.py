@@ -24,6 +24,7 @@ from lps.files.locks import try_lock
 from lps.machine import devices
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
+from tests.patience import until
 
 FINE = {"said": {}, "cuda": {}}
 ABSENT = devices.Device("cuda:0", "", False, "no NVIDIA driver found")
@@ -283,7 +284,7 @@ def test_a_process_of_a_run_that_is_over(root):
     run = create_run(root, configure({}), "")
     left = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"LPS_RUN": str(run.folder)})
     try:
-        _until(lambda: runs_folder.orphaned_processes(Fake(root)))
+        until(lambda: runs_folder.orphaned_processes(Fake(root)))
         assert found(runs_folder.check_leftovers, Fake(root), PROBLEM) == [
             ("processes", f"process {left.pid} belongs to {run.id}, which has ended")
         ]
@@ -292,12 +293,6 @@ def test_a_process_of_a_run_that_is_over(root):
         os.close(lock)
     finally:
         left.communicate(b"\n")
-
-
-def _until(true, longest_s=10):
-    end = time.monotonic() + longest_s
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 def test_what_was_never_finished(root):
@@ -399,10 +394,8 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
         checks, "CHECKS", (checks.Check("broken", broken), checks.Check("clock", runs_folder.check_clock))
     )
     first, second = checks.examine(Fake(root))
-    assert (
-        first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be checked (surprise)")
-        and second.about == "clock"
-    )
+    assert first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be checked (surprise)")
+    assert second.about == "clock"
 
 
 def test_the_command_and_its_exit_code(root, monkeypatch, capsys):

@@ -24,15 +24,7 @@ _SCALARS = {
     torch.Tensor.__float__: float,
     torch.Tensor.__index__: int,
 }
-_SIZE_FROM_VALUES = {
-    "nonzero",
-    "unique",
-    "_unique2",
-    "masked_select",
-    "repeat_interleave",
-    "bincount",
-    "unique_consecutive",
-}
+_SIZE_FROM_VALUES = set("nonzero unique _unique2 masked_select repeat_interleave bincount unique_consecutive".split())
 _HALF = (torch.bfloat16, torch.float16)
 _ALWAYS_FULL = {"_softmax", "_log_softmax", "log", "log1p", "log2", "exp", "logsumexp", "xlogy", "kl_div", "cumsum"}
 _REDUCTIONS = {"sum", "mean"}  # over a batch; over the pixels of an image they may be done in half the bits

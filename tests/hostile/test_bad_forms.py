@@ -67,9 +67,6 @@ def ranges(name: str, texts: list[str]) -> list[str]:
     return [text for text in texts if ".." not in text and ":" not in text]
 
 
-# ---------------------------------------------------------------------------------------------------- what is read
-
-
 def test_seeds_that_are_none():
     texts = no_seeds()
     assert len(set(texts)) >= ENOUGH
@@ -171,9 +168,6 @@ def test_fields_of_a_cluster(name):
     assert len(set(texts)) >= ENOUGH
     for text in texts:
         refusal(slurm.read_options, [f"{name}={text}"])
-
-
-# ---------------------------------------------------------------------------------------------------- widgets
 
 
 def elements(block: Block) -> list[Element]:
@@ -330,8 +324,6 @@ def test_a_field_of_numbers_keeps_no_number_outside_its_range(page, key, most, r
         assert value is None or type(value) is int and 0 <= value <= most
         assert not at.exception and at.code, number
 
-
-# ---------------------------------------------------------------------------------------------------- links
 
 ODD = [
     "", " ", "x", "-1", "nan", "1e999", "9" * 300, "../../etc/passwd", "/etc", "<img src=x onerror=alert(1)>", "=1+1",

@@ -46,9 +46,6 @@ def refusal(act, *arguments) -> UserError:
     return caught.value
 
 
-# ---------------------------------------------------------------------------------------------------- settings
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method, name", SETTINGS)
 def test_every_setting_refuses_what_is_typed_wrongly(method, name):
@@ -113,9 +110,6 @@ def test_names_that_are_no_setting_are_refused_by_all_who_take_settings(tmp_path
     for name in names[:20]:
         refusal(lambda: api.launch(runs=tmp_path / "runs", **{name: 1}))  # noqa: B023
     assert not (tmp_path / "runs").exists()
-
-
-# ---------------------------------------------------------------------------------------------------- command line
 
 
 def options(top=None, path=(), with_all=False):
@@ -295,9 +289,6 @@ def test_every_option_refuses_what_it_is_told_wrongly(path, action, lps):
     for text in texts:
         said = lps(*spelled(path, action, text))
         assert any(name in said for name in names), (text, said)
-
-
-# ---------------------------------------------------------------------------------------------------- files
 
 
 def bad_lines() -> list[bytes]:

@@ -182,9 +182,6 @@ def test_downloads_that_are_pickles_themselves(tmp_path, nest, monkeypatch):
         sources.load("cifar10", str(tmp_path))
 
 
-# ---------------------------------------------------------------------------------------------------- links and pipes
-
-
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("sound") / "runs", "stopped", epochs=3, written=3)
@@ -335,9 +332,6 @@ def test_a_journal_of_a_search_that_is_a_link_is_not_written_through(tmp_path):
     with pytest.raises(UserError, match="trials.jsonl cannot be read"):
         search.open_study(found, create=True)
     assert not (tmp_path / "nothing").exists()
-
-
-# ---------------------------------------------------------------------------------------------------- odd texts
 
 
 def test_names_of_classes_are_printable(run):

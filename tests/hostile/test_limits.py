@@ -40,16 +40,7 @@ from tests.shares import OFFSET, share
 from tests.visiting import PAGES, visit, words_of
 
 LISTS = ("pi_hat", "margin", "class/accuracy", "class/count_predicted")
-SCALARS = (
-    "accuracy/all",
-    "accuracy/seen",
-    "accuracy/gap",
-    "kl",
-    "loss/total",
-    "lr",
-    "classes/seen",
-    "baseline/kmeans/all",
-)
+SCALARS = "accuracy/all accuracy/seen accuracy/gap kl loss/total lr classes/seen baseline/kmeans/all".split()
 
 
 def an_event(**different) -> dict:
@@ -87,15 +78,21 @@ def no_features(run: Run) -> None:
     change(run, "feature_index", lambda index: index[:0])
 
 
-def many_features(run: Run, images: int) -> None:
-    """That many images of 4096 features each, mostly zeros: little on disk."""
-    values = np.zeros((images, 4096), np.float16)
-    values[:, :40] = np.random.default_rng(0).normal(size=(images, 40))
+def split_of_many(run: Run, images: int) -> np.ndarray:
+    """Let that many images be unlabeled, behind a hundred labeled ones; return all ids."""
     numbers = np.arange(images + 100)
     ids = {"targets": numbers % 10, "labeled": numbers[:100], "unlabeled": numbers[100:]}
     ids |= {"test": numbers[:0], "validation": numbers[:0]}
     split = {key: value for key, value in np.load(run.folder / "split.npz").items() if key not in ("version", *ids)}
     write_arrays(run.folder / "split.npz", **split, **ids)
+    return numbers
+
+
+def many_features(run: Run, images: int) -> None:
+    """That many images of 4096 features each, mostly zeros: little on disk."""
+    values = np.zeros((images, 4096), np.float16)
+    values[:, :40] = np.random.default_rng(0).normal(size=(images, 40))
+    numbers = split_of_many(run, images)
     said = {"predicted": (np.arange(images) % 10).astype(np.int16), "confidence": np.full(images, 0.5, np.float16)}
     for path in run.snapshots.glob("*.npz"):
         write_arrays(path, **said, features=values, feature_index=numbers[100:])
@@ -103,12 +100,7 @@ def many_features(run: Run, images: int) -> None:
 
 def many_images(run: Run, images: int, epochs: int) -> None:
     """That many unlabeled images at every epoch, all with features, and a cluster that somebody named."""
-    numbers = np.arange(images + 100)
-    ids = {"targets": numbers % 10, "labeled": numbers[:100], "unlabeled": numbers[100:]}
-    ids |= {"test": numbers[:0], "validation": numbers[:0]}
-    split = {key: value for key, value in np.load(run.folder / "split.npz").items() if key not in ("version", *ids)}
-    write_arrays(run.folder / "split.npz", **split, **ids)
-    draws = np.random.default_rng(0)
+    numbers, draws = split_of_many(run, images), np.random.default_rng(0)
     predicted = np.where(draws.random(images) < 0.8, numbers[100:] % 10, draws.integers(0, 10, images))
     features = (
         np.eye(10, 16, dtype=np.float32)[predicted] + 0.2 * draws.standard_normal((images, 16), np.float32)
@@ -313,9 +305,6 @@ def test_live_shows_it(run, monkeypatch, what):
     visit("live", run=run.id)
 
 
-# ---------------------------------------------------------------------------------------------------- readers
-
-
 def test_measurements_beyond_the_first_thousand_are_left_out_by_every_reader(run):
     add_events(run, *(an_event(epoch=3 + k, values={f"made/{k}/{i}": 0.5 for i in range(500)}) for k in range(9)))
     log = EventLog(run.events).read_history()
@@ -414,11 +403,9 @@ def test_a_file_that_goes_on_is_followed_from_where_it_was_begun(run, short):
     begun = log.read_history().left_out
     add_events(run, *(an_event(epoch=k) for k in range(1000, 1200)))
     past = log.read_history()
-    assert (
-        past.left_out == begun > 0
-        and past.last_epoch == 1199
-        and list(past.epochs.index[-201:]) == list(range(999, 1200))
-    )
+    assert past.left_out == begun > 0
+    assert past.last_epoch == 1199
+    assert list(past.epochs.index[-201:]) == list(range(999, 1200))
 
 
 def test_what_is_shown_of_records_counts_as_in_the_whole_file(run, short):

@@ -28,31 +28,16 @@ SIGNALS = {"os.kill", "os.killpg", "signal.pidfd_send_signal"}
 EXCEPT = {
     ("lps/machine/processes.py", "os.kill"): "its own descendants",
     ("lps/machine/processes.py", "os.killpg"): "the group of its own child, on systems without /proc",
-    (
-        "lps/scheduler/launcher.py",
-        "signal.pidfd_send_signal",
-    ): "what a dead runner left behind, by a handle that no other pid reuses",
+    ("lps/scheduler/launcher.py", "signal.pidfd_send_signal"): "what a dead runner left, by a handle of this pid alone",
     ("lps/training/ranks.py", "os.kill"): "itself",
-    (
-        "lps/files/limited_process.py",
-        "os.fork",
-    ): "reads one file under limits and ends, where torch is loaded already",
+    ("lps/files/limited_process.py", "os.fork"): "reads one file under limits and ends, where torch is loaded already",
     ("lps/files/limited_process.py", "os.kill"): "its own child, before it is waited for",
-    (
-        "lps/data/index_files.py",
-        "pickle",
-    ): "an Unpickler that knows arrays of NumPy alone (tests/data/test_index_files.py)",
-    (
-        "lps/ui/pictures/frames.py",
-        "st.html",
-    ): "pictures as data; what stands below goes through html.escape (test_hostile_text.py)",
+    ("lps/data/index_files.py", "pickle"): "an Unpickler of arrays of NumPy alone (tests/data/test_index_files.py)",
+    ("lps/ui/pictures/frames.py", "st.html"): "pictures as data; words go through html.escape (test_hostile_text.py)",
     ("lps/ui/shared/export_buttons.py", "st.html"): "an address and words of ours, through html.escape",
     ("lps/ui/live/cards.py", "st.html"): "words of ours and numbers, through html.escape",
     ("lps/ui/server/presentation.py", "st.html"): "a style sheet of ours, without a value in it",
-    (
-        "lps/ui/server/menu.py",
-        "st.html",
-    ): "a style sheet of ours; its value is the name of a page, letters, digits and _",
+    ("lps/ui/server/menu.py", "st.html"): "a style sheet of ours with the name of a page: letters, digits and _",
     ("lps/ui/server/routing.py", "st.switch_page"): "the one way out of a page",
 }
 
@@ -125,11 +110,7 @@ def test_our_scripts_make_no_markup_and_no_code_of_text(path):
         "http:",
     )
     found = [word for word in words if word in path.read_text(encoding="utf-8")]
-    asking = (
-        "outbox.js",
-        "point_map.js",
-        "scroll_gallery.js",
-    )  # the desk of Review and columns, which are on this server
+    asking = ("outbox.js", "point_map.js", "scroll_gallery.js")  # for Review and columns, which are on this server
     assert found == (["fetch("] if path.name in asking else [])
 
 
@@ -221,22 +202,7 @@ def test_the_rule_of_made_files_bites():
 
 
 # Text that comes from people or files, by the names it has in the program.
-FOREIGN = {
-    "reason",
-    "title",
-    "run_title",
-    "label",
-    "run_label",
-    "notes",
-    "note",
-    "tags",
-    "tag",
-    "meta",
-    "line",
-    "message",
-    "error",
-    "query",
-}
+FOREIGN = set("reason title run_title label run_label notes note tags tag meta line message error query".split())
 MARKDOWN = {
     "markdown", "caption", "title", "header", "subheader", "write", "success", "error", "warning", "info", "toast",
     "button", "checkbox", "toggle", "radio", "metric", "expander", "popover", "tabs", "badge", "page_link",

@@ -292,9 +292,7 @@ def test_the_table_of_methods_is_written_from_the_runs_that_exist(tmp_path, monk
     trained = sorted(path.name for path in runs.iterdir() if (path / methods_table.COST).exists())
     table = _rows(capsys.readouterr().out)
     assert len(trained) == 6
-    assert list(table)[0] == "LPS" and set(table) == {
-        *("LPS", "SimGCD", "GCD", "k-means", "semi-supervised k-means"),
-    }
+    assert list(table)[0] == "LPS" and set(table) == {*("LPS", "SimGCD", "GCD", "k-means", "semi-supervised k-means")}
     is_matched = {title: row["seen"].endswith(r"\*") for title, row in table.items()}
     assert [title for title, matched in is_matched.items() if not matched] == [
         title for title in table if title in ("LPS", "SimGCD")

@@ -52,9 +52,6 @@ def saved(folder, pixels, name="{:03d}.png"):
     return folder
 
 
-# ---------------------------------------------------------------------------------------------------- the same numbers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, tmp_path):
@@ -96,9 +93,6 @@ def test_a_run_that_goes_on_from_another_one_predicts_by_its_own_labels(own, mon
     split, _ = read_split(run.folder)
     found = predict(run, digits(run))
     assert np.array_equal(found.predicted[split.unlabeled], read_snapshot(run.snapshots, found.epoch).predicted)
-
-
-# ---------------------------------------------------------------------------------------------------- none of these
 
 
 def test_what_is_far_from_everything_is_none_of_these():
@@ -147,9 +141,6 @@ def test_keep_says_how_many_known_pictures_stay(live):
         found.threshold(0)
 
 
-# ---------------------------------------------------------------------------------------------------- names
-
-
 def test_names_and_merges_of_clusters_are_used(own):
     before = predict(own, digits(own))
     first, second = np.unique(before.predicted)[:2].tolist()
@@ -191,9 +182,6 @@ def test_a_picture_of_a_split_id_goes_where_its_neighbours_went():
     theirs = np.array([[7, 7, 3, 7], [7, 7, 7, 3], [3, 3, 3, 3]])
     went = np.array([[13, 13, 3, 7], [7, 13, 3, 3], [3, 3, 3, 3]])
     assert _clusters(said, predicted, theirs, went).tolist() == [13, 7, 0]
-
-
-# ---------------------------------------------------------------------------------------------------- taken away
 
 
 def test_the_table_has_a_row_a_picture_and_arrays_come_back(live, tmp_path):
@@ -253,9 +241,6 @@ def test_from_python(live, tmp_path):
     rows = lps.predict(lps.find_run(live.id, live.root), digits(live)[:3], keep=1, to=tmp_path / "new.csv")
     assert [row["file"] for row in rows] == ["0", "1", "2"] and all(row["name"] == row["guess"] for row in rows)
     assert rows[0]["nearest"][0] == 0 and len((tmp_path / "new.csv").read_text().splitlines()) == 4
-
-
-# ---------------------------------------------------------------------------------------------------- what cannot be
 
 
 def as_user_error(run, what) -> str:

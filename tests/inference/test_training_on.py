@@ -234,9 +234,6 @@ def test_without_weights_or_names(run):
         plan(run, from_weights=True)
 
 
-# ---------------------------------------------------------------------------------------------------- the new run
-
-
 def launched(planned, monkeypatch, **how):
     """The run of a plan without a process."""
     monkeypatch.setattr(continued_training.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
@@ -331,9 +328,6 @@ def test_it_travels(run, tmp_path, monkeypatch):
     assert not (found.run.folder / "start.pt").exists() and inherited_files.parent_of(found.run) == run.id
 
 
-# ---------------------------------------------------------------------------------------------------- the commands
-
-
 def test_on_the_command_line(run, capsys):
     here = ["--runs", str(run.root)]
     assert main(["name", run.id, "7=seven", "5=five", "--merge", "8", "7", *here]) == 0
@@ -348,10 +342,7 @@ def test_on_the_command_line(run, capsys):
     assert "cluster: 99 is not a cluster of epoch 3; choices: 0, 1" in capsys.readouterr().err
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
-    told, planned = (
-        capsys.readouterr().err,
-        plan(run),
-    )
+    told, planned = (capsys.readouterr().err, plan(run))
     assert "2 names: 2 new seen classes" in told
     assert all(f"{name}: {planned.labeled[name]} pictures" in told for name in ("seven", "five"))
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0

@@ -43,9 +43,6 @@ def images(file_names=(), channels=3) -> Images:
     return Images(pixels(channels=channels), np.zeros(5, np.int64), ("cat",), file_names=file_names)
 
 
-# ---------------------------------------------------------------------------------------------------- a table
-
-
 def test_the_table_has_a_line_an_image():
     rows = list(csv.DictReader(io.StringIO(as_csv(some(), ("a.png", "b.png", "-c.png", "d d.png", "e.png")))))
     assert [row["image"] for row in rows] == list("01234")
@@ -79,9 +76,6 @@ def test_no_cell_begins_a_formula_and_nothing_is_lost(text):
     found = tables.escape_cell(text)
     assert found.lstrip(" \t\r\n")[:1] not in ("=", "+", "-", "@")
     assert found.removeprefix("'") == text.encode("utf-8", "replace").decode() or found == text
-
-
-# ---------------------------------------------------------------------------------------------------- a folder
 
 
 def tree(folder) -> set[str]:
@@ -215,9 +209,6 @@ def test_a_free_folder(tmp_path):
     (tmp_path / "epoch-0003").mkdir()
     (tmp_path / "epoch-0003-2").touch()
     assert class_folders.free_path(tmp_path, "epoch-0003").name == "epoch-0003-3"
-
-
-# ---------------------------------------------------------------------------------------------------- a run
 
 
 @pytest.fixture(scope="module")

@@ -36,11 +36,6 @@ def original(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("elsewhere"), epochs=2, pretrain=1, name="from afar")
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "runs"
-
-
 def files(folder) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -63,9 +58,6 @@ def as_user_error(path, root, words, **more):
     with pytest.raises(UserError, match=words):
         imports.import_runs(path, root, **more)
     assert list_runs(root) == [] and not list((root / ".incoming").glob("*") if root.exists() else ())
-
-
-# ---------------------------------------------------------------------------------------------------- honest ones
 
 
 def sources(original, folder) -> list:
@@ -178,9 +170,6 @@ def test_damage_that_does_no_harm_is_told(tmp_path, root):
     assert [note.partition(" ")[0] for note in found.notes] == ["1", "3", "epoch-0007.npz:"]
     assert 7 not in snapshot_epochs(found.run.snapshots) and 8 in snapshot_epochs(found.run.snapshots)
     assert not (found.run.folder / "notes.txt").exists() and summarize(found.run) == summarize(run)
-
-
-# ---------------------------------------------------------------------------------------------------- states
 
 
 @pytest.mark.parametrize(
@@ -311,9 +300,6 @@ def test_a_place_of_another_machine_means_nothing_here(tmp_path, root):
     assert data_sources.images_of(found.run.config())
 
 
-# ---------------------------------------------------------------------------------------------------- hostile ones
-
-
 NAMES = ["/etc/x", f"../{ID}/config.json", f"{ID}/../../x", f"{ID}/a/../../../x", "..", f"{ID}\\..\\x", "C:/x",
          f"{ID}/\n", f"{ID}/a\x00b", f"{ID}/\u202egpj.exe", "x" * 300, "a/" * 600 + "b"]  # fmt: skip
 
@@ -403,9 +389,6 @@ def test_entries_are_counted(tmp_path, root, monkeypatch):
     monkeypatch.setattr(untrusted_files, "MAX_ENTRIES", 5)
     as_zip({f"{ID}/{n}": b"" for n in range(6)}, tmp_path / "bad.zip")
     as_user_error(tmp_path / "bad.zip", root, "more than 5 entries")
-
-
-# ---------------------------------------------------------------------------------------------------- bombs
 
 
 @pytest.mark.slow
@@ -533,9 +516,6 @@ def test_a_snapshot_that_does_not_fit_is_left_out(tmp_path, root, changed):
     write_arrays(path, **(dict(np.load(path)) | changed))
     (found,) = imports.import_runs(run.folder, root)
     assert snapshot_epochs(found.run.snapshots) == [1] and found.notes[0].startswith("epoch-0002.npz: is damaged")
-
-
-# ---------------------------------------------------------------------------------------------------- other faults
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,6 @@ def digest(folder: Path) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-# ---------------------------------------------------------------------------------------------------- what is kept
-
-
 def test_it_reads_like_the_run(source, recorded):
     assert recorded.is_recorded and not source.is_recorded
     assert recorded.state().name == "finished" and recorded.id == source.id and recorded.title == "A name"
@@ -139,9 +136,6 @@ def test_the_command_makes_such_a_run(source, recorded):
     assert typed == {"epochs": EPOCHS, "use_margin": False}
 
 
-# ---------------------------------------------------------------------------------------------------- size
-
-
 @pytest.mark.parametrize("most, expected", [(99, "12345"), (5, "12345"), (3, "135"), (2, "15"), (0, "15")])
 def test_epochs_that_do_not_fit_are_left_out_evenly(most, expected):
     assert recording.spread_epochs([1, 2, 3, 4, 5], most) == [int(epoch) for epoch in expected]
@@ -162,9 +156,6 @@ def test_what_cannot_be_small_is_refused_and_leaves_nothing(source, tmp_path, mo
     with pytest.raises(UserError, match="MB as a recording; expected at most 0 MB"):
         record_run(source, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-# ---------------------------------------------------------------------------------------------------- refusals
 
 
 def test_only_finished_runs_are_recorded(tmp_path):
@@ -212,9 +203,6 @@ def test_an_own_run_of_the_same_settings_can_be_changed(source):
     assert source.meta()["tags"] == ["mine"]
 
 
-# ---------------------------------------------------------------------------------------------------- found by name
-
-
 def test_recordings_are_found_where_no_own_run_is_called_so(source, recorded, tmp_path, monkeypatch):
     monkeypatch.setattr(run_folders, "RECORDED", recorded.root)
     assert recorded_runs() == [recorded]
@@ -236,9 +224,6 @@ def test_on_the_command_line(source, recorded, tmp_path, monkeypatch, capsys):
     assert "read-only" in capsys.readouterr().err
     assert __main__.main(["record", source.id, source.id, "--to", str(tmp_path), "--name", "One", *own]) == 2
     assert "cannot name 2 recordings" in capsys.readouterr().err
-
-
-# ---------------------------------------------------------------------------------------------------- those included
 
 
 def test_the_recordings_that_come_along_are_whole_small_and_alike():

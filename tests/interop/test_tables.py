@@ -106,9 +106,6 @@ def test_damaged_events_and_settings_end_nothing(tmp_path):
     assert list(csv.DictReader(open(tmp_path / "out" / "runs.csv")))[0]["state"] == "unreadable"
 
 
-# ---------------------------------------------------------------------------------------------------- the command
-
-
 def test_the_command_writes_all_runs_and_again(runs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     root = ["--runs", str(runs[0].root)]

@@ -1,10 +1,10 @@
 """TensorBoard reads what the run wrote: every number at its step and time, only events that count, nothing else."""
 
+import contextlib
 import json
 import socket
 import subprocess
 import sys
-import time
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from lps.files.atomic import write_json
 from lps.interop import projector, tensorboard
 from lps.interop.tensorboard import Bridge
 from lps.store.snapshots import read_snapshot, read_split
+from tests.patience import until
 from tests.sample_runs import RunWriter, held, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,9 +83,6 @@ def exported(run, tmp_path_factory):
     return folder
 
 
-# ---------------------------------------------------------------------------------------------------- numbers
-
-
 def test_every_number_is_where_the_run_says(run, exported):
     found = scalars(exported)
     assert found == expected(run)
@@ -142,9 +140,6 @@ def test_settings_and_the_end_are_in_the_table_of_hyperparameters(run, exported)
     assert stored == {key: "none" if value is None else value for key, value in run.config().flat().items()}
     ended = metadata.parse_session_end_info_plugin_data(contents[metadata.SESSION_END_INFO_TAG])
     assert ended.status == api_pb2.STATUS_SUCCESS and begun.group_name == run.id
-
-
-# ---------------------------------------------------------------------------------------------------- projector
 
 
 def config_of(folder):
@@ -213,9 +208,6 @@ def test_another_epoch_and_one_that_is_not_there(run, tmp_path):
     with pytest.raises(UserError, match="epoch: 9 has no stored predictions; the epochs go from 1 to 3"):
         tensorboard.export([run], tmp_path, epoch=9)
     assert config_of(folder).embeddings[0].tensor_name == "features of epoch 2"
-
-
-# ---------------------------------------------------------------------------------------------------- while it goes on
 
 
 @pytest.mark.slow
@@ -353,9 +345,6 @@ def test_a_run_that_is_deleted_meanwhile_stays_in_tensorboard(tmp_path):
     assert bridge.step() and scalars(bridge.folder) == before
 
 
-# ---------------------------------------------------------------------------------------------------- the command
-
-
 @pytest.mark.slow
 def test_the_command_of_the_issue(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -383,9 +372,6 @@ def test_unreadable_settings_cost_only_the_settings(tmp_path):
     assert scalars(folder) == expected(run) and missing
 
 
-# ---------------------------------------------------------------------------------------------------- the real server
-
-
 def get(port, path):
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", path)
@@ -394,16 +380,13 @@ def get(port, path):
 
 def wait_for(port, path, fits, patience_s=90):
     """The answer once it fits: the server loads in the background."""
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            answer = json.loads(get(port, path))
-            if fits(answer):
-                return answer
-        except (OSError, ValueError):
-            pass
-        assert time.monotonic() < end, path
-        time.sleep(0.3)
+
+    def answer():
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads(get(port, path))
+            return found if fits(found) else None
+
+    return until(answer, patience_s, 0.3)
 
 
 @pytest.mark.slow

@@ -9,11 +9,7 @@ from scenes import CLASSES, scene, softmax, unit
 
 from lps.errors import UserError
 from lps.methods import Inference, Progress
-from lps.methods.bacon import (
-    estimated_sizes,
-    most_confident_rows,
-    scattered_numbers,
-)
+from lps.methods.bacon import estimated_sizes, most_confident_rows, scattered_numbers
 from lps.network.network import Outputs
 from lps.settings.config import configure
 

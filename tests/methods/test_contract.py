@@ -74,10 +74,7 @@ LEARNERS = {
         cases=FEW_ROWS
         | FEW_CLASSES
         | SCALES
-        | {
-            "no row is confident": dict(threshold=1.0, scale=0.1),
-            "every row is confident": dict(threshold=0.0),
-        },
+        | {"no row is confident": dict(threshold=1.0, scale=0.1), "every row is confident": dict(threshold=0.0)},
         zeros={"no row is confident": "loss/pseudo_label", "one seen class": "loss/total"},
     ),
     "gcd": Learner(recorded("gcd", outputs=16), variants=CONTRASTS),

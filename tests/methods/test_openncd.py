@@ -10,13 +10,7 @@ from scenes import CLASSES, inference, naive_partners, scene, softmax
 
 from lps.data.classes import Classes
 from lps.methods import Progress
-from lps.methods.openncd import (
-    align_groups,
-    group_prototypes,
-    kl_to_prior,
-    prototype_graph,
-    spectral_groups,
-)
+from lps.methods.openncd import align_groups, group_prototypes, kl_to_prior, prototype_graph, spectral_groups
 
 WIDTH = 4  # of the projections in these tests
 WARM_UP, GROUPED = Progress(0, 150, 0, 10), Progress(5, 150, 0, 10)

@@ -35,9 +35,6 @@ def test_these_methods_use_a_prior():
     assert WITH_PRIOR == ["legogcd", "lps", "nach", "openncd", "orca", "simgcd"]
 
 
-# ------------------------------------------------------------------------------------------- where it enters the losses
-
-
 def test_the_entropy_term_is_the_divergence_from_the_prior_up_to_a_constant():
     logits = torch.randn(20, 6, generator=torch.Generator().manual_seed(0)) * 3
     mean, shares = logits.double().softmax(dim=1).mean(dim=0).numpy(), UNEQUAL.double().numpy()
@@ -115,9 +112,6 @@ def test_the_groups_of_openncd_have_the_mass_of_their_class():
     method.groups.copy_(torch.arange(30) % 3)  # three classes have no prototype
     mass = torch.zeros(6).index_add(0, method.groups, method.prototype_prior())
     torch.testing.assert_close(mass[:3], UNEQUAL[:3] / UNEQUAL[:3].sum())
-
-
-# --------------------------------------------------------------------------------------------------- which prior it is
 
 
 def _split(truth: np.ndarray, labeled: np.ndarray, seen=2, total=4) -> Split:
@@ -235,9 +229,6 @@ def test_names_of_stored_results_stay():
     assert configure({"prior": "labeled"}).identifying()["prior"] == "labeled"
 
 
-# ------------------------------------------------------------------------------------------------------- the estimates
-
-
 class _Believing(Method):
     """Predicts what it is told."""
 
@@ -312,9 +303,6 @@ def test_known_novel_shares_go_to_the_ids_that_are_predicted_most(name):
         assert torch.equal(method.class_prior, shares)
     prior.refresh_prior(method, looked_at, configure(settings), 4)
     torch.testing.assert_close(method.class_prior, torch.tensor([0.3, 0.1, 0.3, 0.1, 0.2]))
-
-
-# ---------------------------------------------------------------------------------------------------------- whole runs
 
 
 @pytest.mark.slow

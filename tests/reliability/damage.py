@@ -7,19 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-FILES = (
-    "config.json",
-    "meta.json",
-    "want.json",
-    "process.json",
-    "exit.json",
-    "progress.json",
-    "names.json",
-    "events.jsonl",
-    "log.txt",
-    "split.npz",
-    "snapshots/epoch-0003.npz",
-)
+FILES = "config.json meta.json want.json process.json exit.json progress.json names.json events.jsonl log.txt".split()
+FILES += ["split.npz", "snapshots/epoch-0003.npz"]
 VALUES = (None, True, -1, 10**400, 0.5, "", "\u0000\ud800", [], {}, [[[]]], {"a": None}, "x" * 5000, [1, "a", None])
 
 
@@ -107,13 +96,7 @@ def pipe(folder: Path, name: str) -> None:
 
 
 DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    emptied,
-    shortened,
-    flipped,
-    noise,
-    zeros,
-    foreign,
-    retyped,
+    *(emptied, shortened, flipped, noise, zeros, foreign, retyped),
 )
 
 

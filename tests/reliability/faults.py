@@ -80,8 +80,6 @@ class FaultyDisk:
             number = errno.EIO if self.kind == "io" else errno.ENOSPC
             raise OSError(number, os.strerror(number))
 
-    # ------------------------------------------------------------------------------------- what a disk may lose
-
     def _know(self, descriptor: int) -> None:
         about = os.fstat(descriptor)
         self._unsynced.setdefault((about.st_dev, about.st_ino), (os.dup(descriptor), about.st_size))

@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from lps.__main__ import main as lps
 from lps.files.atomic import write_json
 from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run, State
+from tests.patience import is_gone
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = (sys.executable, str(ROOT / "tests" / "fake_trainer.py"))
@@ -108,19 +111,6 @@ def until(condition: Callable[[], object], patience: float = PATIENCE_S) -> bool
     return True
 
 
-def is_gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
-    return _letter(pid) in ("", "Z", "X")
-
-
-def _letter(pid: int) -> str:
-    """The state of a process as the kernel writes it; "" for none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
 def left_of(run: Run) -> list[int]:
     """The processes that still live and say in their environment that they belong to this run."""
     found, mark = [], b"LPS_RUN=" + os.fsencode(run.folder)
@@ -129,9 +119,6 @@ def left_of(run: Run) -> list[int]:
             if mark in (entry / "environ").read_bytes().split(b"\0") and not is_gone(int(entry.name)):
                 found.append(int(entry.name))
     return found
-
-
-# ---------------------------------------------------------------------------------------------------- faults
 
 
 def trainer_killed(scene: Scene) -> None:
@@ -186,7 +173,7 @@ def runner_is_a_zombie(scene: Scene) -> None:
     runner = scene.runner
     scene.kill(runner)
     scene.expect("crashed", "killed", "the run's processes were killed")
-    scene.check(_letter(runner) == "Z", "the trial made no zombie")
+    scene.check(psutil.Process(runner).status() == psutil.STATUS_ZOMBIE, "the trial made no zombie")
 
 
 def pid_is_reused(scene: Scene) -> None:
@@ -241,9 +228,6 @@ FAULTS: dict[Callable[[Scene], None], str] = {  # and what the training process 
     workers_of_a_run_left: "children",
 }
 LAUNCHERS = {server_killed: "careful", runner_is_a_zombie: "careless"}  # servers other than the process of the trials
-
-
-# ---------------------------------------------------------------------------------------------------- trials
 
 
 def suffer(folder: Path, fault: Callable[[Scene], None]) -> Scene:

@@ -1,6 +1,5 @@
 """Random SIGKILLs of trainers, runners and servers that carry out real runs, and what is left in the end."""
 
-import json
 import os
 import random
 import signal
@@ -11,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from lps.store.events import drop_repeated, read_events
 from lps.store.run_folders import list_runs
@@ -104,10 +105,5 @@ def leftovers(root: Path) -> list[str]:
 
 
 def _processes_of(root: Path) -> list[str]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            command = (entry / "cmdline").read_bytes().split(b"\0")
-            if any(os.fsencode(str(root)) in word for word in command) and int(entry.name) != os.getpid():
-                found.append(json.dumps([os.fsdecode(word) for word in command])[:200])
-    return found
+    commands = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
+    return [str(words)[:200] for words in commands if any(str(root) in word for word in words or ())]

@@ -11,12 +11,14 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
+from lps.machine.processes import find_by_command_words
 from lps.scheduler import launcher, run_slots
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
@@ -87,13 +89,13 @@ class Soak:
     def _harm(self) -> None:
         """One fault for one run that is alive, if there is one: what it does to it, and how it may end then."""
         alive = [run for run in list_runs(self.root) if run.state().name == "running"]
-        harm, endings = self.draws.choice(list(HARMS.items()))
+        name, (harm, endings) = self.draws.choice(list(HARMS.items()))
         if alive:
             run = self.draws.choice(alive)
             self.allowed[run.id] |= set(endings)
             with contextlib.suppress(ProcessLookupError, UserError, KeyError, TypeError):
                 harm(run)
-                self.done[harm.__name__.strip("_")] += 1
+                self.done[name] += 1
 
     def _come_to_rest(self) -> list[str]:
         """Stop everything, and wait until nothing moves."""
@@ -140,66 +142,37 @@ def grown(usages: list[Usage]) -> list[str]:
     return wrong
 
 
-def _recorded(run: Run, sort: str) -> int:
-    return run.read_json("process.json")[f"{sort}_pid"]
+def _send(number: int, *sorts: str) -> Callable[[Run], None]:
+    """A signal for the recorded processes of a run."""
 
+    def send(run: Run) -> None:
+        for sort in sorts:
+            os.kill(run.read_json("process.json")[f"{sort}_pid"], number)
 
-def _kill_trainer(run: Run) -> None:
-    os.kill(_recorded(run, "trainer"), signal.SIGKILL)
-
-
-def _end_trainer(run: Run) -> None:
-    os.kill(_recorded(run, "trainer"), signal.SIGTERM)
-
-
-def _break_trainer(run: Run) -> None:
-    os.kill(_recorded(run, "trainer"), signal.SIGSEGV)
+    return send
 
 
 def _freeze_trainer(run: Run) -> None:
     """It does nothing any more, not even end; a stop helps."""
-    os.kill(_recorded(run, "trainer"), signal.SIGSTOP)
+    _send(signal.SIGSTOP, "trainer")(run)
     launcher.stop(run)
-
-
-def _kill_runner(run: Run) -> None:
-    os.kill(_recorded(run, "runner"), signal.SIGKILL)
-
-
-def _kill_both(run: Run) -> None:
-    os.kill(_recorded(run, "runner"), signal.SIGKILL)
-    os.kill(_recorded(run, "trainer"), signal.SIGKILL)
-
-
-def _end_runner(run: Run) -> None:
-    os.kill(_recorded(run, "runner"), signal.SIGTERM)
-
-
-def _stop(run: Run) -> None:
-    launcher.stop(run)
-
-
-def _stop_at_once(run: Run) -> None:
-    launcher.stop(run, kill=True)
 
 
 def _kill_waker(run: Run) -> None:
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"lps.scheduler.queue_daemon" in words and os.fsencode(run.root) in words:
-                os.kill(int(entry.name), signal.SIGKILL)
+    for pid in find_by_command_words("lps.scheduler.queue_daemon", str(run.root)):
+        os.kill(pid, signal.SIGKILL)
 
 
-HARMS: dict[Callable[[Run], None], tuple[str, ...]] = {  # and how a run may end then, beside by itself
-    _kill_trainer: ("failed killed", "failed out_of_memory"),
-    _end_trainer: ("stopped preempted", "failed killed"),  # killed by it, where it came before the handler
-    _break_trainer: ("failed killed",),
-    _freeze_trainer: ("stopped", "finished"),
-    _kill_runner: ("crashed killed",),
-    _kill_both: ("crashed killed", "failed killed"),
-    _end_runner: ("stopped preempted", "stopped"),
-    _stop: ("stopped",),
-    _stop_at_once: ("stopped",),
-    _kill_waker: (),
+HARMS: dict[str, tuple[Callable[[Run], object], tuple[str, ...]]] = {  # and how a run may end then, beside by itself
+    "kill_trainer": (_send(signal.SIGKILL, "trainer"), ("failed killed", "failed out_of_memory")),
+    # killed by it, where it came before the handler
+    "end_trainer": (_send(signal.SIGTERM, "trainer"), ("stopped preempted", "failed killed")),
+    "break_trainer": (_send(signal.SIGSEGV, "trainer"), ("failed killed",)),
+    "freeze_trainer": (_freeze_trainer, ("stopped", "finished")),
+    "kill_runner": (_send(signal.SIGKILL, "runner"), ("crashed killed",)),
+    "kill_both": (_send(signal.SIGKILL, "runner", "trainer"), ("crashed killed", "failed killed")),
+    "end_runner": (_send(signal.SIGTERM, "runner"), ("stopped preempted", "stopped")),
+    "stop": (launcher.stop, ("stopped",)),
+    "stop_at_once": (partial(launcher.stop, kill=True), ("stopped",)),
+    "kill_waker": (_kill_waker, ()),
 }

@@ -58,12 +58,7 @@ def unbroken(root: Path, epochs: int = EPOCHS, is_launched: bool = True) -> tupl
 
 
 def kill_again(
-    root: Path,
-    kills: int,
-    draws: random.Random,
-    seconds: tuple[float, float],
-    reference: dict,
-    epochs: int = EPOCHS,
+    root: Path, kills: int, draws: random.Random, seconds: tuple[float, float], reference: dict, epochs: int = EPOCHS
 ) -> Killed:
     """Kill the trainer of one run that often, each time at a random moment of its attempt, then let it finish."""
     trial = Killed(make(root, epochs))

@@ -1,7 +1,6 @@
 """Browser sessions without browsers: what Streamlit's page sends over its websocket, so that many cost little."""
 
 import json
-import os
 import sys
 import threading
 import time
@@ -9,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed
@@ -113,26 +113,17 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Usage(
-        memory=int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
-        descriptors=len(os.listdir(f"/proc/{pid}/fd")),
-        threads=int(stat[17]),
-        seconds=(int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"),
-        zombies=len(zombies_of(pid)),
-    )
+    process = psutil.Process(pid)
+    memory, seconds = process.memory_info().rss, sum(process.cpu_times()[:2])
+    return Usage(memory, process.num_fds(), process.num_threads(), seconds, len(zombies_of(pid)))
 
 
 def zombies_of(parent: int) -> list[int]:
     """Children that have ended and that nobody has asked about."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] == "Z" and int(fields[1]) == parent:
-            found.append(int(entry.name))
+    for child in psutil.Process(parent).children():
+        with suppress(psutil.Error):  # it has been asked about since
+            found += [child.pid] * (child.status() == psutil.STATUS_ZOMBIE)
     return found
 
 

@@ -66,9 +66,6 @@ def _is_picture(path: Path) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------------------------------------- what happens
-
-
 def _picture(path: Path, draws: random.Random) -> None:
     Image.fromarray(np.random.default_rng(draws.randrange(9**9)).integers(0, 255, (8, 8), np.uint8)).save(path)
 

@@ -120,9 +120,6 @@ def several(runs):
     return Page(run_report.render_run_report(runs, SCORING, NOW))
 
 
-# ---------------------------------------------------------------------------------------------------- the file
-
-
 @pytest.mark.parametrize("name", ["one", "several"])
 def test_everything_is_inside(name, request):
     page = request.getfixturevalue(name)
@@ -156,9 +153,6 @@ def test_says_where_and_by_whom_nothing_was_run(runs):
     write_json(runs[0].folder / "process.json", runs[0].read_json("process.json") | {"host": "secret-host"})
     text = run_report.render_run_report([runs[0]], SCORING, NOW)
     assert str(runs[0].root) not in text and "secret-host" not in text and str(Path.home()) + "/" not in text
-
-
-# ---------------------------------------------------------------------------------------------------- numbers
 
 
 def test_numbers_of_a_run_are_those_of_its_summary(one, runs):
@@ -287,9 +281,6 @@ def test_alarms_are_escaped_like_other_texts(tmp_path, monkeypatch):
     assert HOSTILE[0] in page.text and len(page.programs) == 2
 
 
-# ---------------------------------------------------------------------------------------------------- hostile text
-
-
 def test_hostile_names_are_text(tmp_path):
     """The elements of the page are those that it has with harmless names."""
     run = make_run(tmp_path, epochs=2)
@@ -319,9 +310,6 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
     page = Page(run_report.render_run_report(runs, SCORING, NOW))
     assert "img" not in {tag for tag, _ in page.elements} and len(page.programs) == 2
     assert len([tag for tag, _ in page.elements if tag == "script"]) == 2 + 1 + len(page.figures)
-
-
-# ---------------------------------------------------------------------------------------------------- made again
 
 
 @pytest.mark.parametrize(
@@ -375,9 +363,6 @@ def test_commit_is_that_of_the_programs_own_folder(tmp_path):
     assert provenance.git_commit(tmp_path / "inside") == ""
 
 
-# ---------------------------------------------------------------------------------------------------- command line
-
-
 def test_the_command_writes_the_file(runs, tmp_path, capsys):
     to = tmp_path / "report.html"
     where = ["--runs", str(runs[0].root), "--to", str(to)]
@@ -413,9 +398,6 @@ def test_without_the_dashboards_libraries_one_line_says_what_is_missing(missing,
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == "" and not list(tmp_path.iterdir())
     assert done.stderr.count("\n") == 1 and "not installed: pip install plotly pandas jinja2" in done.stderr
-
-
-# ---------------------------------------------------------------------------------------------------- pages
 
 
 @pytest.mark.slow

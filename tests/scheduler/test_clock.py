@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lps.store.run_folders import list_runs
+from tests.patience import until
 from tests.shares import share
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,15 +35,6 @@ time.localtime = lambda seconds=None: _localtime(time.time() if seconds is None 
 """
 
 
-def until(holds, patience: float, what: str):
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if found := holds():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what} took more than {patience:g} s")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("before, meanwhile", share(SHIFTS, 0, len(SHIFTS)), ids=str)
 def test_a_run_begins_and_stops_as_quickly_whatever_the_clock_says(tmp_path, before, meanwhile):
@@ -55,12 +47,12 @@ def test_a_run_begins_and_stops_as_quickly_whatever_the_clock_says(tmp_path, bef
     words += ["--set", "dataset.images_per_class=60"]
     subprocess.run([sys.executable, "-m", "lps", *words], cwd=ROOT, env=os.environ | own, check=True, timeout=60)
     (run,) = list_runs(tmp_path / "runs")
-    until(lambda: '"train"' in run.events.read_text() if run.events.exists() else False, 90, "the first epoch")
+    until(lambda: '"train"' in run.events.read_text() if run.events.exists() else False, 90)
     clock.write_text(str(meanwhile))
     time.sleep(1)
     runner = run.read_json("process.json")["runner_pid"]
     os.kill(runner, signal.SIGTERM)
-    until(lambda: (run.folder / "exit.json").exists(), 30, "the end")
+    until(lambda: (run.folder / "exit.json").exists(), 30)
     ending = json.loads((run.folder / "exit.json").read_text())
     assert ending["state"] == "stopped" and not ending["forced"]
     assert list(run.checkpoints.glob("step-*.json")), "it was stopped with a checkpoint"

@@ -74,9 +74,6 @@ def cores(monkeypatch, number, *gpus):
     monkeypatch.setattr(devices, "available_gpus", lambda: list(gpus))
 
 
-# ---------------------------------------------------------------------------------------------------- the number
-
-
 def test_one_without_a_word_then_what_is_set_then_what_the_variable_says(root, monkeypatch):
     assert run_slots.cpu_slots(root) == 1 and names(root) == ["cpu-0"]
     queue.set_cpu_slots(root, 3)
@@ -139,9 +136,6 @@ def test_a_file_of_before_is_read_and_a_newer_one_is_left_alone(root):
     assert (root / queue.SWITCH).read_text() == newer
 
 
-# ---------------------------------------------------------------------------------------------------- slots
-
-
 def test_as_many_start_as_it_says_and_more_when_it_is_raised(root, started, hold):
     asked(root, *range(5))
     queue.set_cpu_slots(root, 2)
@@ -199,9 +193,6 @@ def test_how_many_train_at_a_time(root, monkeypatch):
     assert run_slots.num_parallel_runs([on("cpu"), on("auto")], root) == 7
 
 
-# ---------------------------------------------------------------------------------------------------- automatic
-
-
 def waiting(root, *threads):
     """Runs that wait in this order, with these numbers of threads; None: all cores."""
     runs = [create_run(root, configure({"device": "cpu", "seed": n, "threads": t})) for n, t in enumerate(threads)]
@@ -242,9 +233,6 @@ def test_how_many_one_thread_runs_train_at_a_time(root, monkeypatch):
     assert run_slots.num_parallel_runs([one], root) == run_slots.num_parallel_runs([every], root) == 3
 
 
-# ---------------------------------------------------------------------------------------------------- suggestion
-
-
 @pytest.mark.parametrize(
     ("number", "threads", "expected"), [(8, (), 1), (8, (2, 1), 4), (8, (2, None), 1), (2, (3,), 1), (7, (2,), 3)]
 )
@@ -265,9 +253,6 @@ def test_runs_for_a_gpu_need_no_cores_of_their_own(root, monkeypatch):
     assert overview.suggested_cpu_slots(overview.read_queue(root)) == 1
     cores(monkeypatch, 8, Device("cuda:0", "Fake"))
     assert overview.suggested_cpu_slots(overview.read_queue(root)) == 4
-
-
-# ---------------------------------------------------------------------------------------------------- command and page
 
 
 def test_the_command_sets_it_says_it_and_names_what_goes_before(root, capsys, monkeypatch, started):

@@ -121,9 +121,6 @@ def kinds(run: Run) -> list[str]:
     return [event["kind"] for event in read_events(run.events)[0]]
 
 
-# ---------------------------------------------------------------------------------------------------- one run
-
-
 def test_a_run_is_submitted_and_finishes(root):
     run = submitted(make(root))
     assert run.desired().on == "slurm" and job_of(run).isdigit()
@@ -248,9 +245,6 @@ def test_a_live_job_cannot_be_deleted(root):
         delete_run(run)
 
 
-# ---------------------------------------------------------------------------------------------------- preemption
-
-
 @pytest.mark.parametrize("partition", ["low", "stubborn"], ids=["with notice", "without notice"])
 def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
     run = at_work(submitted(make(root, "wait"), read_options([f"partition={partition}", "cpus=4"])))
@@ -318,9 +312,6 @@ def test_a_stop_while_it_waits_for_its_next_attempt(root):
     until(lambda: squeue("--states=PENDING,RUNNING") == [job_of(urgent)])
 
 
-# ---------------------------------------------------------------------------------------------------- many runs
-
-
 def test_a_sweep_is_one_array_of_jobs(root):
     layout = sweep_layout.read_layout("digits", "lps", "0,1,2", ["device=cpu"])
     plan = {"do": "finish"}
@@ -374,9 +365,6 @@ def test_tasks_of_a_sweep_are_preempted_and_go_on_each_for_itself(root):
     over(urgent, "finished")
 
 
-# ---------------------------------------------------------------------------------------------------- truth
-
-
 def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatch):
     monkeypatch.setattr("lps.store.runs.is_held", lambda path: False)
     run = submitted(make(root, "wait"))
@@ -385,9 +373,6 @@ def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatc
     launcher.stop(run)
     assert run.state().name in ("stopping", "stopped")
     assert over(run, "stopped").reason.startswith("stopped by request")
-
-
-# ---------------------------------------------------------------------------------------------------- shared work
 
 
 def share(folder: Path, *words) -> list[str]:
@@ -456,9 +441,6 @@ def test_an_array_predicts_together(root, tmp_path, trained_run):
     assert main([*map(str, words[0])]) == 0
     assert share(tmp_path / "jobs", *words[1], "--join") == [f"{number:06d}" for number in range(4)]
     assert tables[0].read_bytes() == tables[1].read_bytes() and tables[0].read_text().count("\n") == 65
-
-
-# ---------------------------------------------------------------------------------------------------- training
 
 
 def test_a_run_on_several_processes_has_them_inside_its_job(root):

@@ -17,7 +17,7 @@ import pytest
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, is_held, try_lock
-from lps.machine.processes import start_ticks
+from lps.machine.processes import find_by_command_words, start_ticks
 from lps.scheduler import launcher, queue, run_slots
 from lps.scheduler.runner import POLL_S
 from lps.settings.config import configure
@@ -87,13 +87,7 @@ def waker_of(root) -> int:
 
 
 def wakers(root) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"lps.scheduler.queue_daemon" in words and os.fsencode(root) in words and not is_gone(int(entry.name)):
-                found.append(int(entry.name))
-    return found
+    return [pid for pid in find_by_command_words("lps.scheduler.queue_daemon", str(root)) if not is_gone(pid)]
 
 
 def is_suspended(pid: int) -> bool:
@@ -126,9 +120,6 @@ def end(process: subprocess.Popen, number=signal.SIGKILL):
     process.send_signal(number)
     process.wait(PATIENCE)
     process.stdout.close()
-
-
-# ---------------------------------------------------------------------------------------------------- one run
 
 
 @pytest.mark.slow
@@ -263,9 +254,6 @@ def test_spam_is_capped_with_both_ends_kept(root):
     assert "\x1b" not in text
 
 
-# ---------------------------------------------------------------------------------------------------- deaths
-
-
 def test_kill_9_of_the_runner_takes_the_trainer_along(root):
     run = running(root)
     runner, trainer = pids(run)
@@ -364,9 +352,6 @@ def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     assert "a part of it was removed" in run.read_json("exit.json")["reason"]
 
 
-# ---------------------------------------------------------------------------------------------------- queue
-
-
 @pytest.mark.slow
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
@@ -422,9 +407,6 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
         end(process)
     assert sorted(starts(root)) == sorted(run.id for run in runs)
     assert not list(root.glob(".violation-*"))
-
-
-# ---------------------------------------------------------------------------------------------------- nobody looks
 
 
 @pytest.mark.slow
@@ -552,9 +534,6 @@ def test_a_record_of_another_process_wakes_nobody(root):
     other.wait()
 
 
-# ---------------------------------------------------------------------------------------------------- faults
-
-
 @pytest.mark.slow
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
@@ -623,9 +602,6 @@ def test_no_descriptor_but_the_two_locks_is_handed_on(root):
     locks = [str(run.lock), str(root / ".slots" / "cpu-0.lock")]
     assert sorted(files(runner)) == sorted(["/dev/null"] * 3 + pipe + locks + [str(run.log)])
     assert not set(locks) & set(files(trainer))
-
-
-# ---------------------------------------------------------------------------------------------------- devices
 
 
 def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):

@@ -68,9 +68,6 @@ def stored(run) -> bytes:
     return (run.folder / "want.json").read_bytes()
 
 
-# ---------------------------------------------------------------------------------------------------- order
-
-
 @pytest.mark.parametrize(
     ("moves", "expected"), [("d", "dabce"), ("a", "abcde"), ("ce", "ecabd"), ("edcba", "abcde"), ("bb", "bacde")]
 )
@@ -159,9 +156,6 @@ def test_nothing_is_asked_for_where_one_of_many_cannot_be(root, started):
     assert not (good.folder / "want.json").exists()
 
 
-# ---------------------------------------------------------------------------------------------------- hold, pause
-
-
 @pytest.mark.parametrize("again", [queue.retry_now, queue.put_first])
 def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(root, started, again):
     runs = asked(root, 3)
@@ -240,9 +234,6 @@ def test_a_cancelled_run_leaves_the_line(root, started):
     assert names(root, runs) == "ac"
     with pytest.raises(UserError, match="is stopped; only waiting runs"):
         queue.put_first(runs[1])
-
-
-# ---------------------------------------------------------------------------------------------------- try again
 
 
 def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, started, monkeypatch):
@@ -381,9 +372,6 @@ def test_the_first_wait_can_be_set(monkeypatch):
         assert [queue.retry_after_s(number) for number in (1, 2, 3)] == expected
 
 
-# ---------------------------------------------------------------------------------------------------- files
-
-
 def test_wishes_of_before_are_read_as_before(root, started):
     runs = [make(root, seed=seed) for seed in range(3)]
     for run, asked_at in zip(runs, (2.0, 3.0, 1.0)):
@@ -499,9 +487,6 @@ def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started
     assert waiting_runs(root) == [bad] and not queue.has_pending(root)
 
 
-# ---------------------------------------------------------------------------------------------------- guards
-
-
 def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
     run = make(root)
     write_json(run.folder / "recorded.json", {"version": 1})
@@ -517,9 +502,6 @@ def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
         with pytest.raises(UserError, match="is a recording and read-only"):
             act(run)
     assert not (run.folder / "want.json").exists() and started == []
-
-
-# ---------------------------------------------------------------------------------------------------- command line
 
 
 @pytest.fixture

@@ -29,9 +29,6 @@ def method(**settings) -> LPS:
     return LPS(None, Classes(2, 4), **settings)
 
 
-# ---------------------------------------------------------------------------------------------------- as in training
-
-
 @pytest.mark.parametrize("pi_hat", distributions(), ids=len)
 def test_divergences_are_those_of_training(pi_hat):
     tensor = torch.tensor(pi_hat)
@@ -97,9 +94,6 @@ def test_who_passes_is_who_passes_in_training():
         assert got[group].images == rows.sum()
         assert got[group].passing == (rows & found.confident.numpy()).sum() > 0
         assert got[group].purity is None  # nobody knows
-
-
-# ---------------------------------------------------------------------------------------------------- closed forms
 
 
 @pytest.mark.parametrize("k", [2, 7, 10, 100])
@@ -197,9 +191,6 @@ def test_pull_is_the_ratio_of_the_gradients_at_the_target():
         assert margin_math.pull_left(sure, margin) == pytest.approx(with_margin / without, abs=1e-9)
     pulls = margin_math.pull_left(0.4, np.array([0.0, 1.0, 2.0]))
     assert pulls[0] == 1 and pulls[0] > pulls[1] > pulls[2]  # a larger margin slows a class down
-
-
-# ---------------------------------------------------------------------------------------------------- who is right
 
 
 def right_by_brute_force(predicted, truth, passing, classes):

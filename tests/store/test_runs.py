@@ -44,8 +44,6 @@ def write(run, want=None, process=None, ended=None):
         write_json(run.folder / "exit.json", {"attempt": ended[0], "state": ended[1], "reason": "why", "kind": "bug"})
 
 
-# ---------------------------------------------------------------------------------------------------- state
-
 STATE_TABLE = [  # lock held, want, process, exit -> name, attempt
     (False, None, None, None, "queued", 1),
     (False, (1, "run"), None, None, "queued", 1),
@@ -201,9 +199,6 @@ def test_no_content_of_the_small_files_raises(run, files):
         assert state.name == "crashed" and not run.waiting_attempt()  # damaged, but something did begin
 
 
-# ---------------------------------------------------------------------------------------------------- folders
-
-
 def test_ids_have_the_documented_form_and_folders_are_private(run):
     assert RUN_ID.fullmatch(run.id) and f"-{CONFIG.dataset}-{CONFIG.method}-s0-" in run.id
     assert run.folder.stat().st_mode & 0o777 == run.root.stat().st_mode & 0o777 == 0o700
@@ -340,9 +335,6 @@ def test_damaged_meta_can_be_replaced(run):
     (run.folder / "meta.json").write_bytes(b'{"name": 3, "rev": "x"')
     run.write_meta(name="new")
     assert (run.title, run.meta()["rev"]) == ("new", 1)
-
-
-# ---------------------------------------------------------------------------------------------------- events
 
 
 def lines(count: int) -> list[dict]:
@@ -498,9 +490,6 @@ def test_rewind_drops_what_was_done_over():
     assert drop_repeated([*first, reused, start, *train, start]) == [*first, reused, start, start]
 
 
-# ---------------------------------------------------------------------------------------------------- locks, files
-
-
 def test_claim_is_exclusive_and_notices_a_folder_in_the_trash(run):
     lock = try_lock(run.lock)
     assert is_held(run.lock) and try_lock(run.lock, patience=0) is None
@@ -543,9 +532,6 @@ def test_clean_line_is_one_printable_line(text):
 
 def test_finite():
     assert replace_non_finite({"a": [1, float("nan"), (float("-inf"), "x")]}) == {"a": [1, None, [None, "x"]]}
-
-
-# ---------------------------------------------------------------------------------------------------- strange places
 
 
 def in_place_of(kind, root, monkeypatch):

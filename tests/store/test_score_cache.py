@@ -68,14 +68,7 @@ def test_other_code_computes_anew(run, counted, monkeypatch):
     assert len(counted) == 2
 
 
-DAMAGED = [
-    b"",
-    b"{",
-    b"[1]",
-    b"null",
-    b"[" * 100_000,
-    b'{"version": 1}',
-]
+DAMAGED = [b"", b"{", b"[1]", b"null", b"[" * 100_000, b'{"version": 1}']
 
 
 @pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))

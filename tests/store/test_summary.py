@@ -69,9 +69,6 @@ def parsed(monkeypatch):
     return lines
 
 
-# ---------------------------------------------------------------------------------------------------- histories
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_a_history_is_what_rewinding_everything_leaves(tmp_path, seed):
     path = tmp_path / "events.jsonl"
@@ -100,9 +97,6 @@ def test_a_history_ends_where_it_was_asked_to(tmp_path):
     path.write_bytes(b"".join([*lines, line("start", 0)]))
     assert [event["epoch"] for event in read_history(path, len(b"".join(lines)))] == [1, 2, 3, 4, 5]
     assert [event["kind"] for event in read_history(path)] == ["start"]
-
-
-# ---------------------------------------------------------------------------------------------------- summaries
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -192,9 +186,6 @@ def test_memory_does_not_grow_with_the_records(tmp_path, read):
     assert held[2] < held[1] + 100_000 < 8 * held[1]
     everything = peak(lambda: drop_repeated(read_events(run.events)[0]))
     assert everything > held[1] + 1_000_000, "the control holds all"
-
-
-# ---------------------------------------------------------------------------------------------------- newest records
 
 
 @pytest.mark.parametrize("window", [1, 100, 3 << 13])

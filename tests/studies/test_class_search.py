@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from lps.scheduler.costs import Span
 from lps.settings.config import configure
 from lps.studies import class_search
 from lps.studies.class_search import count_classes, search_count
+from tests.patience import until
 from tests.visiting import whole_form, words_of
 
 TITLE = "Search for the number of classes of digits, seed 0"
@@ -145,14 +145,6 @@ def test_the_count_depends_on_data_and_start_but_not_on_the_method(tmp_path):
     assert len({path(), path(seed=1), path(split__num_seen=3), path(pretrain__epochs=3)}) == 4
 
 
-# ---------------------------------------------------------------------------------------------------- as work
-
-
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "runs"
-
-
 def small(**more):
     return configure({"pretrain.epochs": 1, "network.name": "digits_resnet", "split.num_novel": 1} | more)
 
@@ -262,7 +254,7 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
     detached_jobs.cancel_job(path)
     assert "T" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: detached_jobs.job_state(path).state == "cancelled", 60)
+    until(lambda: detached_jobs.job_state(path).state == "cancelled", 60)
     path.with_suffix(".lock").write_text("what is this")
     detached_jobs.cancel_job(path)
 
@@ -271,7 +263,7 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
 def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     path = tmp_path / "counts" / "a.json"
     detached_jobs.start_job(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
-    wait_for(lambda: detached_jobs.job_state(path).state == "failed", 60)
+    until(lambda: detached_jobs.job_state(path).state == "failed", 60)
     assert int(detached_jobs.job_state(path).message) == min(19, os.nice(0) + detached_jobs.NICENESS)
 
 
@@ -349,12 +341,12 @@ def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(ro
     """Begun as a page does it, in the midst of pretraining; its steps are kept for the next."""
     config = small(**{"pretrain.epochs": 200})
     class_count.start_class_count(config, root)
-    (count,) = wait_for(lambda: [c for c in background_jobs.list_jobs(root) if c.phase == "pretrain" and c.time_left])
+    (count,) = until(lambda: [c for c in background_jobs.list_jobs(root) if c.phase == "pretrain" and c.time_left])
     assert main(["queue", "--runs", str(root)]) == 0
     out = capsys.readouterr().out
     assert count.id in out and "pretraining" in out and "left" in out
     assert main(["queue", "cancel", count.id, "--runs", str(root)]) == 0
-    wait_for(lambda: detached_jobs.job_state(count.path).state == "cancelled")
+    until(lambda: detached_jobs.job_state(count.path).state == "cancelled")
     assert list((root / ".pretrained").glob("*.partial/step-*"))
 
 
@@ -365,11 +357,3 @@ def test_on_the_command_line_a_bar_is_drawn_and_no_raw_lines(root, capfd):
     out, err = capfd.readouterr()
     assert "pretraining" in err and "clustering" in err and "100%" in err and "loss" not in err
     assert out.splitlines()[0] == "classes  accuracy on labels  silhouette" and "of them novel" in out
-
-
-def wait_for(find, seconds=180.0):
-    end = time.monotonic() + seconds
-    while not (found := find()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return found

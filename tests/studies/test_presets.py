@@ -136,9 +136,6 @@ def test_other_settings_have_another_name():
     assert len(set(names)) == 7 and all(len(name) <= presets.NAME_LIMIT for name in names)
 
 
-# ---------------------------------------------------------------------------------------------------- filled
-
-
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     """Three seeds of the full method, two without entropy, one that belongs to no cell."""

@@ -73,9 +73,6 @@ def started(root) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-# ---------------------------------------------------------------------------------------------------- space
-
-
 @pytest.mark.parametrize(
     "text, dimension",
     [
@@ -145,9 +142,6 @@ def test_the_usual_settings_are_a_point_only_where_the_space_has_them():
     assert default_point(read_space(["margin_scale=1..9"], "lps"), base) is None
 
 
-# ---------------------------------------------------------------------------------------------------- objectives
-
-
 def test_evenness_is_the_number_of_equal_classes_over_all():
     assert evenness(np.full(8, 1 / 8)) == pytest.approx(1)
     assert evenness(np.array([1.0, 0, 0, 0])) == pytest.approx(1 / 4)
@@ -204,9 +198,6 @@ def test_what_was_not_measured_has_no_value(measured):
     for objective in OBJECTIVES.values():
         assert objective_value(objective, measured, 2, {}) is None
         assert objective_value(objective, measured, 2, {"accuracy/validation": None, "accuracy/all": None}) is None
-
-
-# ---------------------------------------------------------------------------------------------------- requests
 
 
 def test_labels_are_withheld_where_the_objective_needs_them():
@@ -296,9 +287,6 @@ sys.exit(main(["search", "--space", "lr=0.1..1", "--runs", sys.argv[1]]))
     done = subprocess.run([sys.executable, "-c", code, "/nowhere"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.strip() == "lps: search: optuna is not installed; install it with: pip install optuna"
-
-
-# ---------------------------------------------------------------------------------------------------- the driver
 
 
 @pytest.mark.slow
@@ -547,9 +535,6 @@ def test_an_oracle_is_called_so_wherever_it_shows(root, capsys):
     assert json.loads(capsys.readouterr().out)["objective"]["uses_hidden_labels"] is True
 
 
-# ---------------------------------------------------------------------------------------------------- files
-
-
 @pytest.mark.slow
 def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
     found = asked(root, trials=1)
@@ -606,9 +591,6 @@ def test_nothing_of_a_search_is_a_pickle(root):
     names = sorted(path.name for path in found.folder.iterdir())
     assert names == ["lock", "search.json", "trials.jsonl"]
     assert all(json.loads(line) for line in found.journal.read_text().splitlines())
-
-
-# ---------------------------------------------------------------------------------------------------- results
 
 
 def trial(number, state="complete", value=0.5):
@@ -684,9 +666,6 @@ def test_an_estimate_counts_every_run(root, monkeypatch):
     assert search.estimate_search(request, root).likely == pytest.approx(
         10 * (exit_record["time"] - process["started"])
     )
-
-
-# ---------------------------------------------------------------------------------------------------- long ones
 
 
 def test_the_advice_to_go_on_is_a_command_that_can_be_pasted(monkeypatch, capsys):

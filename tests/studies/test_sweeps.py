@@ -68,8 +68,6 @@ def in_state(root, name: str, settings=None) -> Run:
     return run
 
 
-# ---------------------------------------------------------------------------------------------------- layout
-
 AXES = {"lr": ("0.1", "0.2", "0.3"), "margin_scale": ("1", "5"), "epochs": ("7", "8")}
 
 
@@ -137,10 +135,7 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
 @pytest.mark.parametrize(
     "layout, words",
     [
-        (
-            SweepSpec(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}),
-            "ORCA: temperature has no effect",
-        ),
+        (SweepSpec(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}), "ORCA: temperature has no effect"),
         (SweepSpec(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
         (SweepSpec(varied={"lr": ("0.1",)}), "lr has only one value, so it does not vary"),
         (
@@ -226,9 +221,6 @@ def test_labels_say_what_varies():
     assert sweeps.item_label(config, layout) == "10 % labels, pretrain.seed=none, orca seed 1"
 
 
-# ---------------------------------------------------------------------------------------------------- reuse
-
-
 @pytest.mark.parametrize("state", ["finished", "queued", "stopped", "failed", "crashed"])
 def test_an_equal_run_is_recognised(root, state):
     run = in_state(root, state)
@@ -302,9 +294,6 @@ def test_a_stopping_run_is_waited_for_by_the_person(root):
     assert run.meta()["tags"] == []
 
 
-# ---------------------------------------------------------------------------------------------------- estimate
-
-
 def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
     wanted = plan_sweep(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
     nothing = sweeps.estimate_sweep(wanted, root)
@@ -317,9 +306,6 @@ def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
     )
     assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
     assert (known.span.likely, known.bytes) == (2 * 60, 2 * size)
-
-
-# ---------------------------------------------------------------------------------------------------- command
 
 
 def command(root, *arguments):
@@ -457,8 +443,6 @@ def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
         assert main(["compare", *arguments, "--runs", str(root)]) == 2
         assert words in capsys.readouterr().err
 
-
-# ---------------------------------------------------------------------------------------------------- what is kept
 
 VARIED = {"lr": ("0.1", "0.2"), "split.seen_classes": ("0,1", "2,3")}
 DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}

@@ -114,11 +114,9 @@ def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
     assert [(line.label, line.end_label) for line in groups] == [("margin_scale=2", "C=2"), ("margin_scale=5", "C=5")]
     assert len({line.key for line in groups}) == 2
     trace = board_charts.figure(found, BoardChart(), "Novel", LIGHT).figure().data[0]
-    assert (
-        trace.meta["end"]
-        and list(trace.customdata) == [1, 2, 3, 4, 5, 6]
-        and trace.legendgroup in [run.id for run in runs]
-    )
+    assert trace.meta["end"]
+    assert list(trace.customdata) == [1, 2, 3, 4, 5, 6]
+    assert trace.legendgroup in [run.id for run in runs]
 
 
 def test_a_pinned_colour_belongs_to_its_line_alone_and_no_two_lines_share_one():

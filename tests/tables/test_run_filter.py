@@ -178,10 +178,8 @@ def test_the_same_on_the_command_line_and_in_python(tmp_path, capsys):
 
 
 def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does():
-    assert (
-        Vocabulary().find("labeled_ratio").key == "split.labeled_ratio"
-        and Vocabulary().find("gap").key == "accuracy/gap"
-    )
+    assert Vocabulary().find("labeled_ratio").key == "split.labeled_ratio"
+    assert Vocabulary().find("gap").key == "accuracy/gap"
     difference = Vocabulary().find("Novel - seen")
     assert difference.key == "accuracy/novel - accuracy/seen" and difference.kind == "percent"
     with pytest.raises(UserError, match="expected two numbers"):

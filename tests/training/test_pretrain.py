@@ -339,9 +339,6 @@ def test_test_images_are_not_pretrained_on(tmp_path, monkeypatch):
     assert 800 < len(seen[0]) < 1000
 
 
-# ------------------------------------------------------------------------------------------------------ quality
-
-
 def blobs(spread, classes=5, n=200, seed=0):
     generator = np.random.default_rng(seed)
     labels = np.arange(n) % classes

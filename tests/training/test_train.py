@@ -27,6 +27,7 @@ from lps.store.summary import summarize
 from lps.training import checkpoints
 from lps.training import end_reason as training_failure
 from lps.training import loop as training
+from tests.patience import until
 from tests.shares import ALL
 from tests.short_runs import FEW, assert_same_end, numbers
 
@@ -282,10 +283,8 @@ def killed(root):
     run = make_run(root)
     command = [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
     process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    deadline = time.monotonic() + 120
-    while not list(run.checkpoints.glob("step-*.json")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: list(run.checkpoints.glob("step-*.json")) or process.poll() is not None, 120)
+    assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     return run

@@ -25,9 +25,6 @@ STREAM = "/_stcore/stream"
 NAME = "studio.test"  # what the server beyond loopback goes by
 
 
-# ---------------------------------------------------------------------------------------------------- a real server
-
-
 class Door(Server):
     """The app, spoken to by raw sockets."""
 
@@ -227,9 +224,6 @@ def test_a_token_that_cannot_be_kept_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"^runs: the access token cannot be saved in .* \(Not a directory\)$"):
         guard.store_token("a" * 64, tmp_path / "file" / "runs" / ".token")
-
-
-# ---------------------------------------------------------------------------------------------------- the rules alone
 
 
 class App:

@@ -26,10 +26,7 @@ BROKEN = {
     "nothing said": ("", "pages/mine.py lacks TITLE; expected a constant as in pages/live.py"),
     "computed": (PAGE.replace("28", "len(ICON)"), "pages/mine.py cannot be read (malformed node"),
     "a kind": (PAGE.replace("28", '"first"'), "pages/mine.py has PLACE = 'first'; expected int"),
-    "an icon": (
-        PAGE.replace("star", "nothing_such"),
-        "pages/mine.py has ICON = ':material/nothing_such:', exp",
-    ),
+    "an icon": (PAGE.replace("star", "nothing_such"), "pages/mine.py has ICON = ':material/nothing_such:', exp"),
 }
 
 

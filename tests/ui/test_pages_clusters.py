@@ -27,7 +27,9 @@ from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.shared import data_table
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
-from tests.visiting import visit, words_of
+from tests.visiting import words_of
+
+PAGE = "clusters"
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +41,6 @@ def stored(tmp_path_factory):
 def run(stored, tmp_path):
     """A finished run of its own, to name clusters of."""
     return Run(shutil.copytree(stored.folder, tmp_path / stored.id))
-
-
-@pytest.fixture
-def open_page(monkeypatch):
-    """open_page(root, cluster=7) -> the page after its first run; it must show no exception."""
-
-    def open_one(root, **query):
-        monkeypatch.setenv("LPS_RUNS", str(root))
-        return visit("clusters", **{key: str(value) for key, value in query.items()})
-
-    return open_one
 
 
 def test_a_run_on_own_data_comes_before_a_newer_one_on_digits(tmp_path, open_page):
@@ -98,9 +89,6 @@ def make_unknown(root, count: int = 40, total: int = 4) -> Run:
     snapshot = Snapshot(predicted, np.full(len(unlabeled), 0.5, np.float16), features, unlabeled.astype(np.int32))
     write_snapshot(run.snapshots, 1, snapshot)
     return run
-
-
-# ---------------------------------------------------------------------------------------------------- states
 
 
 def test_no_runs_and_a_run_without_predictions(open_page, tmp_path):
@@ -180,9 +168,6 @@ def test_a_hundred_classes_and_thousands_of_images(open_page, tmp_path):
     assert len(shown(app)) == page.PAGE and f"of {(predicted == 60).sum():,} images" in words_of(app)
     app = open_page(tmp_path, cluster=60, overview="confusion")
     assert heads(app)["confusion"]["height"] < 900
-
-
-# ---------------------------------------------------------------------------------------------------- looking
 
 
 def test_the_table_says_what_the_split_says(open_page, stored):
@@ -272,8 +257,10 @@ def test_what_the_user_split_or_merged_no_longer_looks_mixed(run, monkeypatch):
     assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
 
 
-def test_frames_are_explained_where_there_are_some(open_page, stored):
-    assert "magenta frame" in words_of(open_page(stored.root, cluster=2, order="wrong"))
+def test_wrongly_assigned_images_have_a_frame_that_is_explained(open_page, stored):
+    app, truth = open_page(stored.root, cluster=2, order="wrong"), snapshots.read_split(stored.folder)[1]
+    assert shown(app) and all(truth[image] != 2 for image in shown(app)) and "magenta frame" in words_of(app)
+    assert all(tile["wrong"] for tile in heads(app)["sheet"]["tiles"])
     app = open_page(stored.root, cluster=7)
     assert not any(tile["wrong"] for tile in heads(app)["sheet"]["tiles"]) and "magenta" not in words_of(app)
 
@@ -334,16 +321,6 @@ def test_a_cell_of_the_confusion_matrix_is_chosen_with_the_keyboard(open_page, s
     del app.query_params["truth"]
     app.run()
     assert app.selectbox(key="confusion_row").value == 3 and app.selectbox(key="confusion_column").value is None
-
-
-def test_wrongly_assigned_images_are_those_of_other_classes(open_page, stored):
-    app = open_page(stored.root, cluster=2, order="wrong")
-    truth = snapshots.read_split(stored.folder)[1]
-    assert shown(app) and all(truth[image] != 2 for image in shown(app))
-    assert all(tile["wrong"] for tile in heads(app)["sheet"]["tiles"])
-
-
-# ---------------------------------------------------------------------------------------------------- naming
 
 
 def test_a_cluster_is_named_and_the_name_stays(open_page, run):
@@ -524,6 +501,7 @@ def test_clusters_are_merged_and_rejected(open_page, run):
 
 
 def test_chosen_images_are_split_off(open_page, run, monkeypatch):
+    assert open_page(run.root, cluster=7).button(key="split").disabled, "nothing is chosen"
     mine = shown_of(run, 6, 7)[:3]
     monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(ticked=tuple(mine)))
     app = open_page(run.root, cluster=7)
@@ -531,10 +509,6 @@ def test_chosen_images_are_split_off(open_page, run, monkeypatch):
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
     assert table(app).loc[10, "Images"] == 3
     assert table(app).loc[7, "Images"] == len(shown_of(run, 6, 7)) - 3
-
-
-def test_nothing_chosen_is_nothing_to_split_off(open_page, stored):
-    assert open_page(stored.root, cluster=7).button(key="split").disabled
 
 
 def test_next_without_a_name(open_page, run):
@@ -593,9 +567,6 @@ def test_damaged_names_are_said_to_be_damaged(open_page, run):
     assert "names.json: is damaged and was not changed" in words_of(open_page(run.root))
 
 
-# ---------------------------------------------------------------------------------------------------- to export
-
-
 def test_the_columns_of_the_table_are_explained(open_page, stored):
     app = open_page(stored.root)
     assert "Export labels" in words_of(app) and "`file` is empty" in words_of(app), "digits are no files"
@@ -614,9 +585,6 @@ def test_a_folder_is_written_beside_the_files_of_the_run(open_page, run):
         assert str(folder) in [block.value for block in app.code]
         assert len(list((folder / "sevens").iterdir())) == len(shown_of(run, 6, 7))
     assert app.code[-1].value.startswith(f"python -m lps export {run.id[-6:]} --epoch 6 --to labels.csv")
-
-
-# ---------------------------------------------------------------------------------------------------- pieces
 
 
 @pytest.mark.parametrize("side, channels, kind", [(8, 1, "png"), (28, 3, "png"), (64, 3, "jpeg"), (300, 3, "jpeg")])
@@ -744,9 +712,6 @@ def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monk
 def test_the_next_cluster_to_name_goes_round(stored):
     here = predictions.read_view(stored, 6)
     assert names.next_unnamed_cluster(here, 9) == 5 and names.next_unnamed_cluster(here, 5) == 6
-
-
-# ---------------------------------------------------------------------------------------------------- mending
 
 
 def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):

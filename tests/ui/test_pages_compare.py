@@ -18,7 +18,9 @@ from lps.ui.compare import page
 from lps.ui.shared import escape, export_buttons, group_differences, scores
 from lps.ui.shared.history import read_history
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
-from tests.visiting import charts_of, visit, words_of
+from tests.visiting import charts_of, words_of
+
+PAGE = "compare"
 
 # What eyes without one kind of cones see (Machado et al. 2009, severity 1), linear RGB.
 EYES = {
@@ -47,17 +49,6 @@ def older(run: Run) -> Run:
     return Run(run.folder.rename(run.root / f"20200101-000000{run.id[15:]}"))
 
 
-@pytest.fixture
-def open_page(monkeypatch):
-    """open_page(root, protocol="strict", run=[...]) -> the page after its first run; it must show no exception."""
-
-    def open_one(root, **query):
-        monkeypatch.setenv("LPS_RUNS", str(root))
-        return visit("compare", **query)
-
-    return open_one
-
-
 def root_of(made):
     return made["few"].root
 
@@ -80,9 +71,6 @@ def legend(app) -> set[str]:
 
 def scored_of(*runs) -> list[run_scores.Scored]:
     return [run_scores.score_run(run) for run in runs]
-
-
-# ---------------------------------------------------------------------------------------------------- states
 
 
 def test_no_runs(open_page, tmp_path):
@@ -138,9 +126,6 @@ def test_damage_is_named_and_left_out(open_page, tmp_path):
     assert "3 runs are left out" in words_of(app)
     assert "epoch-0007.npz: is damaged" in words_of(app) and "**bold** <b>tag</b>" in words_of(app)
     assert numbers(app)["n"].tolist() == [1]
-
-
-# ---------------------------------------------------------------------------------------------------- choices
 
 
 @pytest.mark.slow
@@ -210,9 +195,6 @@ def test_a_link_to_no_run_shows_no_other(open_page, made):
     app = open_page(root_of(made), run=["../../etc"])
     assert not tables(app)
     assert [box.value for box in app.warning] == [f"Run {escape.markdown('../../etc')} was not found."]
-
-
-# ---------------------------------------------------------------------------------------------------- pieces
 
 
 def test_the_table_is_sorted_as_numbers_and_shows_mean_and_spread(made):
@@ -294,10 +276,8 @@ def test_settings_that_differ_and_no_others(made):
     )
     table = group_tables.settings_table(groups).set_index("Group")
     assert list(table.columns) == ["split.labeled_ratio", "use_margin", "seeds"]
-    assert (
-        table.loc["GCD, 50 % labels", "use_margin"] == "–"
-        and table.loc["LPS, 50 % labels, use_margin=true", "seeds"] == "0, 1"
-    )
+    assert table.loc["GCD, 50 % labels", "use_margin"] == "–"
+    assert table.loc["LPS, 50 % labels, use_margin=true", "seeds"] == "0, 1"
 
 
 def test_every_format_is_offered(open_page, made):
@@ -312,9 +292,6 @@ def test_every_format_is_offered(open_page, made):
         "Download CSV",
         f"Report ({export_buttons.explain_report()})",
     }
-
-
-# ---------------------------------------------------------------------------------------------------- curves
 
 
 def past(**values) -> History:

@@ -16,7 +16,6 @@ from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError
 from lps.settings.config import configure
 from lps.settings.parameters import text_of
-from lps.store import run_folders
 from lps.store.run_folders import list_runs
 from lps.studies.sweep_layout import plan_runs, read_layout
 from lps.ui.effects import ablations, backgrounds, missing_runs, page
@@ -25,14 +24,6 @@ from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
 SHORT = {"epochs": 2}
-
-
-@pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch):
-    """A folder of runs that does not exist yet; no recordings."""
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "no recordings")
-    return tmp_path / "runs"
 
 
 def make(root, seed=0, state="finished", lucky=True, **settings):
@@ -52,11 +43,9 @@ def test_only_the_runs_of_the_address_are_looked_at_until_all_are_asked_for(root
     at = visit("effects", run=chosen)
     assert at.selectbox(key="picked_method").options == ["LPS · 2 runs"] and "Shown: 2 chosen runs." in words_of(at)
     next(button for button in at.button if button.label == "Show all runs").click().run()
-    assert (
-        at.selectbox(key="picked_method").options == ["LPS · 3 runs"]
-        and "run" not in at.query_params
-        and not at.exception
-    )
+    assert at.selectbox(key="picked_method").options == ["LPS · 3 runs"]
+    assert "run" not in at.query_params
+    assert not at.exception
 
 
 def keys_of(app) -> set[str]:
@@ -73,9 +62,6 @@ def array(value) -> list:
 
 def scored_of(*made) -> list[run_scores.Scored]:
     return [run_scores.score_run(run) for run in made]
-
-
-# ---------------------------------------------------------------------------------------------------- states
 
 
 def test_no_runs(root):
@@ -218,9 +204,6 @@ def test_a_link_restores_everything(root):
     assert "setting" in app.query_params or app.selectbox(key="picked_setting").value == "margin_scale"
 
 
-# ---------------------------------------------------------------------------------------------------- the matrix
-
-
 @pytest.mark.slow
 def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     make_grid(root)
@@ -287,12 +270,7 @@ def test_the_matrix_shows_numbers_where_runs_are_and_nothing_elsewhere(root):
     assert values[0].tolist() == pytest.approx([scores[5.0, 0.2], scores[5.0, 0.4]])
     assert np.isnan(values[1, 0]) and values[1, 1] == pytest.approx(scores[10.0, 0.4])
     assert [cell for line in array(empty["text"]) for cell in line] == ["", "", "+", ""]
-    assert [divmod(code, 2) for line in array(full["customdata"]) for code in line] == [
-        (0, 0),
-        (0, 1),
-        (1, 0),
-        (1, 1),
-    ]
+    assert [divmod(code, 2) for line in array(full["customdata"]) for code in line] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
@@ -307,9 +285,6 @@ def test_empty_cells_have_a_dashed_frame_and_no_ground(root, colors):
     assert frame.path.count("M") == 1 and frame.path.startswith("M-0.46,0.54") and frame.line.dash == "dot"
     whole = {pair: background.groups[5.0, 0.4] for pair in [(5.0, 0.2), (5.0, 0.4), (10.0, 0.2), (10.0, 0.4)]}
     assert not effect_charts.matrix(rows, columns, whole, set(), "gap", colors).figure().layout.shapes
-
-
-# ---------------------------------------------------------------------------------------------------- curves
 
 
 def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root):
@@ -389,9 +364,6 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
     assert drawn["Novel"].x.tolist() == [10.0]
 
 
-# ---------------------------------------------------------------------------------------------------- all settings
-
-
 def test_parallel_coordinates_have_one_line_a_run(root):
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
     varied = effects.varied_settings(member.config for member in made)
@@ -464,9 +436,6 @@ def test_names_in_figures_are_literal():
     assert "&lt;b&gt;x" in bars.hovertext[0]
 
 
-# ---------------------------------------------------------------------------------------------------- ablation
-
-
 @pytest.mark.slow
 def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     for seed in (0, 1):
@@ -512,9 +481,6 @@ def test_full_methods_have_tables_of_their_own(root):
     first, second = ablation.ablation_tables(scored_of(*list_runs(root)))
     assert ablations.find_waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.find_waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()
-
-
-# ---------------------------------------------------------------------------------------------------- the answer
 
 
 @pytest.mark.slow

@@ -19,7 +19,9 @@ from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
-from tests.visiting import charts_of, visit, words_of
+from tests.visiting import charts_of, words_of
+
+PAGE = "explain"
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +62,6 @@ def with_many_classes(run: Run) -> Run:
     return rewritten(run, change)
 
 
-@pytest.fixture
-def open_page(monkeypatch):
-    """open_page(root, C="5", ...) -> the page after its first run; it must show no exception."""
-
-    def open_one(root, **query):
-        monkeypatch.setenv("LPS_RUNS", str(root))
-        return visit("explain", **query)
-
-    return open_one
-
-
 def root_of(made):
     return made["lps"].root
 
@@ -97,9 +88,6 @@ def captions(app) -> str:
 
 def slider(app, label: str):
     return next(widget for widget in app.slider if widget.label.startswith(label))
-
-
-# ---------------------------------------------------------------------------------------------------- made by hand
 
 
 QUESTIONS = [
@@ -215,9 +203,6 @@ def test_time_moves_the_novel_threshold(open_page, tmp_path):
     app = open_page(tmp_path, time="50")
     assert "After 50% of the run" in words_of(app) and "at least 60%" in words_of(app)
     assert r"=0.4+0.4\cdot0.50=0.60" in formulas(app)
-
-
-# ---------------------------------------------------------------------------------------------------- runs
 
 
 def test_a_run_and_an_epoch(open_page, made):
@@ -432,9 +417,6 @@ def test_classes_are_literal_text(open_page, tmp_path):
     text = margins.explain_sign(belief, np.array([2.0, 0.2]), 0.4)
     assert "<b>" not in text.replace("\\<b\\>", "") and "\\*x\\*" in text and "\\$y\\$" in text
     assert app.slider
-
-
-# ---------------------------------------------------------------------------------------------------- parts
 
 
 def test_a_mixture():

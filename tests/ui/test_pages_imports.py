@@ -27,12 +27,6 @@ def archive(original, tmp_path_factory):
     return archives.pack_run(original, tmp_path_factory.mktemp("packed"))
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    return tmp_path / "runs"
-
-
 def uploaded(data: bytes, name: str = "run.zip"):
     """As the browser's file arrives: bytes with a name."""
     stream = io.BytesIO(data)

@@ -26,13 +26,9 @@ from tests.broken_files import DATASETS, METHODS, folders
 from tests.visiting import charts_of, visit, whole_form, words_of
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A folder of runs that does not exist yet; no process is started."""
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+@pytest.fixture(autouse=True)
+def no_process_is_started(monkeypatch):
     monkeypatch.setattr(launcher, "launch", lambda run: None)
-    monkeypatch.setattr(launcher, "dispatch", lambda root: [])
-    return tmp_path / "runs"
 
 
 def texts(at: AppTest) -> str:
@@ -150,19 +146,12 @@ def test_one_click_makes_one_run_with_what_was_typed(root):
 
 
 @pytest.mark.slow
-def test_several_seeds_are_several_runs(root):
-    at = type_into(whole_form(), "form:seeds", "0, 1, 2")
-    assert start(at).label == "Launch 3 runs" and len(at.code[0].value.splitlines()) == 3
-    start(at).click().run()
-    assert sorted(run.config().seed for run in list_runs(root)) == [0, 1, 2]
-    assert sorted(at.query_params["run"]) == sorted(run.id for run in list_runs(root))
-
-
-@pytest.mark.slow
 def test_clicks_of_one_visit_make_one_run_per_seed(root):
     at = type_into(whole_form(), "form:seeds", "0 1")
+    assert start(at).label == "Launch 2 runs" and len(at.code[0].value.splitlines()) == 2
     asked = at.session_state["launch_visit"]
     start(at).click().run()
+    assert sorted(at.query_params["run"]) == sorted(run.id for run in list_runs(root))
     for _ in range(2):  # the clicks that were on their way when the first one was answered
         at.session_state["launch_asked"] = asked
         at.switch_page("pages/launch.py").run()
@@ -174,19 +163,16 @@ def test_clicks_of_one_visit_make_one_run_per_seed(root):
     assert len(list_runs(root)) == 4, "a click of another visit is meant"
 
 
-def test_a_value_typed_just_before_the_click_counts(root):
-    at = whole_form()
-    at.text_input(key="set:margin_scale").set_value("7")
-    start(at).click().run()
-    assert list_runs(root)[0].config().hyperparameters["margin_scale"] == 7.0
-
-
-def test_a_misfit_typed_just_before_the_click_launches_nothing(root):
+def test_what_is_typed_just_before_the_click_counts_and_a_misfit_launches_nothing(root):
     at = whole_form()
     at.text_input(key="set:margin_scale").set_value("lots")
     start(at).click().run()
-    assert at.title[0].value == "Launch" and "'lots\\' is not a number" in texts(at).replace("\\'lots", "'lots")
+    assert at.title[0].value == "Launch" and "'lots' is not a number" in texts(at).replace("\\", "")
     assert not root.exists()
+    at.text_input(key="set:margin_scale").set_value("7")
+    at.run()
+    start(at).click().run()
+    assert list_runs(root)[0].config().hyperparameters["margin_scale"] == 7.0
 
 
 @pytest.mark.slow
@@ -194,11 +180,7 @@ def test_a_misfit_typed_just_before_the_click_launches_nothing(root):
     "key, text, words",
     [
         ("set:margin_scale", "abc", "is not a number from 0 to 1000"),
-        ("set:epochs", "0", "0 is not a whole number from 1 to 100000"),
-        ("set:threads", "1.5", "is not a whole number from 1 to 1024 or"),
-        ("set:dataset.path", "/nowhere\t/x", "is not a line of text"),
         ("set:split.seed", "-1", "1 is not a whole number from 0"),
-        ("form:seeds", "0, x", "is not a whole number from 0"),
         ("form:seeds", "", "is empty"),
     ],
 )
@@ -322,11 +304,9 @@ def test_a_copy_of_a_run_is_filled_in(root):
 def test_a_run_that_is_not_there_cannot_be_copied(root, name):
     at = whole_form(clone=name)
     assert "This run cannot be copied" in at.warning[0].value and not start(at).disabled
-
-
-def test_a_damaged_run_cannot_be_copied(root):
-    at = whole_form(clone=sample_runs.make_unreadable(root).id)
-    assert "is not JSON" in at.warning[0].value
+    if name == "x":
+        at = whole_form(clone=sample_runs.make_unreadable(root).id)
+        assert "is not JSON" in at.warning[0].value
 
 
 @pytest.mark.slow
@@ -335,14 +315,6 @@ def test_a_link_fills_the_form_and_the_form_writes_the_link(root):
     assert at.text_input(key="set:margin_scale").value == "5" and "nonsense" in at.warning[0].value
     type_into(at, "set:lr", "0.2")
     assert sorted(at.query_params["set"]) == ["lr=0.2", "margin_scale=5"] and at.query_params["seeds"] == "4"
-
-
-@pytest.mark.slow
-def test_the_form_survives_a_look_at_another_page(root):
-    at = type_into(whole_form(), "set:margin_scale", "5")
-    at.switch_page("pages/home.py").run()
-    at.switch_page("pages/launch.py").run()
-    assert at.text_input(key="set:margin_scale").value == "5"
 
 
 @pytest.mark.slow

@@ -55,13 +55,6 @@ def visit(monkeypatch):
 
 
 @pytest.mark.parametrize("page", ["live", "projection"])
-def test_no_runs_at_all(visit, tmp_path, page):
-    app = visit(tmp_path / "nothing", page)
-    assert len(app.info) == 1
-    assert not charts_of(app)
-
-
-@pytest.mark.parametrize("page", ["live", "projection"])
 def test_only_a_foreign_folder(visit, tmp_path, page):
     make_foreign(tmp_path)
     visit(tmp_path, page)
@@ -421,9 +414,6 @@ def test_a_run_whose_start_weights_were_there_says_so_and_draws_no_empty_chart(v
     said = "skipped pretraining. Quality of the features: k nearest neighbours 95.1 %, k-means 90.0 %."
     assert said in words_of(app)
     assert "pretraining" not in charts_of(app)
-
-
-# ---------------------------------------------------------------------------------------------------- a run is gone
 
 
 @pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])

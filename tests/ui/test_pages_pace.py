@@ -22,11 +22,6 @@ def without(run: Run, *names: str) -> Run:
     return run
 
 
-@pytest.fixture(autouse=True)
-def no_recordings(monkeypatch, tmp_path):
-    monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
@@ -68,15 +63,6 @@ def raced(app) -> dict:
 def said(app, letter: str) -> list[str]:
     notes = charts_of(app)[f"pace-{letter}"]["layout"]["annotations"]
     return [note["text"] for note in notes]
-
-
-# ---------------------------------------------------------------------------------------------------- which runs
-
-
-def test_no_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
-    app = visit("pace")
-    assert len(app.info) == 1 and not charts_of(app)
 
 
 def test_only_a_foreign_folder(tmp_path, monkeypatch):
@@ -145,15 +131,6 @@ def test_the_menu_offers_comparable_runs_first_and_says_how_others_differ(opened
     assert {option.split(",")[0].split(" ")[0] for option in options[:3]} == {"LPS", "ORCA"}
 
 
-def test_unknown_runs_are_named(opened, made):
-    made["nothing"] = Run(made["lps"].root / "nothing")
-    app = opened("nothing", "lps")
-    assert "Run nothing was not found." in words_of(app)
-
-
-# ---------------------------------------------------------------------------------------------------- what is measured
-
-
 def test_what_a_method_does_not_measure_is_said(opened):
     app = opened("lps", "orca")
     assert said(app, "B").count("not measured by ORCA") == 3
@@ -207,18 +184,12 @@ def test_live_links_to_the_runs_side_by_side(made, monkeypatch):
     assert made["lps"].id in str(link) and made["orca"].id in str(link)
 
 
-# ---------------------------------------------------------------------------------------------------- appearance
-
-
 def test_seen_and_novel_have_their_colours(opened):
     traces = {trace["name"]: trace for trace in charts_of(opened("lps", "orca"))["pace-A"]["data"]}
     assert (traces["Seen"]["line"]["color"], traces["Novel"]["line"]["color"]) == (
         palette.LIGHT.seen,
         palette.LIGHT.novel,
     )
-
-
-# ---------------------------------------------------------------------------------------------------- the race
 
 
 def test_the_page_opens_with_the_race_of_its_runs(opened, made):

@@ -17,12 +17,9 @@ from lps.ui.shared import escape
 from tests.visiting import visit, whole_form
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A folder of runs that does not exist yet; no process is started."""
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+@pytest.fixture(autouse=True)
+def no_process_is_started(monkeypatch):
     monkeypatch.setattr(launcher, "launch", lambda run: None)
-    return tmp_path / "runs"
 
 
 @pytest.fixture
@@ -158,10 +155,8 @@ def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, bad
 @pytest.mark.slow
 def test_a_node_of_the_cluster_has_devices_of_its_own(root, handed_over):
     at = whole_form()
-    assert (
-        "cuda" not in at.selectbox(key="set:device").options
-        and "GPU of the node" not in at.selectbox(key="set:device").options
-    )
+    assert "cuda" not in at.selectbox(key="set:device").options
+    assert "GPU of the node" not in at.selectbox(key="set:device").options
     at = choose_slurm()
     box = at.selectbox(key="set:device")
     assert box.options == ["Automatic", "CPU of the node", "GPU of the node"]

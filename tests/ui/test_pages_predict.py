@@ -90,6 +90,7 @@ def test_pictures_unlike_the_training_pictures_are_said_to_be_so(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     known = "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes."
     assert f"Trained on {known}" in words_of(at)
+    assert not (run.root / prediction_job.FOLDER).exists(), "a link alone begins nothing"
     button(at, "Predict these pictures").click().run()
     assert "**60 pictures**" in words_of(at) and not at.warning
     path = prediction_job.prediction_path(run, pictures)
@@ -130,14 +131,6 @@ def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures)
     (pictures / "000.png").unlink()
     status, _, body = ask(link)
     assert status == 404 and b"'000.png' no longer exists" in body
-
-
-@pytest.mark.slow
-def test_a_link_alone_begins_nothing(run, pictures):
-    at = visit("predict", run=run.id, folder=str(pictures))
-    assert not at.exception and not (run.root / prediction_job.FOLDER).exists()
-    button(at, "Predict these pictures").click().run()
-    assert "**60 pictures**" in words_of(at)
 
 
 @pytest.mark.slow

@@ -52,9 +52,6 @@ def select_images(monkeypatch, *images):
     monkeypatch.setattr(page, "show_map", lambda *how, **more: MapEvents(None, np.array(images, np.int64)))
 
 
-# ---------------------------------------------------------------------------------------------------- what is reported
-
-
 def reported(ids) -> str:
     """As map_points.js does it."""
     return base64.b64encode(point_map.pack_ids(np.array(ids))).decode()
@@ -83,9 +80,6 @@ def test_every_point_is_sent_with_its_place_and_its_group(run, open_page):
     assert np.allclose(back, table[["x", "y"]].to_numpy().T, atol=side / 60_000)
     names = points.read_partition(run).split.class_names
     assert [shown["groups"][code][0] for code in shown["codes"]] == [names[truth] for truth in table["truth"]]
-
-
-# ---------------------------------------------------------------------------------------------------- a selection
 
 
 def test_a_selection_is_counted_and_shown(run, open_page, monkeypatch):
@@ -121,15 +115,16 @@ def test_a_selection_becomes_a_cluster_of_its_own(tmp_path, open_page, monkeypat
     images = sorted(points.read_points(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
     select_images(monkeypatch, *images)
     app = open_page(run)
+    assert not [box for box in app.selectbox if box.key == "where_cluster"]
     app.button(key="lasso_split").click().run()
     assert not app.exception and not app.error
     assert sorted(naming.naming_of_epoch(naming.read_entries(run), 2).moved) == images
     assert "Your clusters" in coloring.list_colorings(run, 2).values()
     found = coloring.color_points(run, 2, points.read_points(run, 2), "cluster", LIGHT)
     assert (found.codes == found.labels.index("10")).sum() == 3
-
-
-# ---------------------------------------------------------------------------------------------------- colours
+    ids = filters.find_matching_ids(run, 2, points.read_points(run, 2), Conditions(cluster=10))
+    assert ids.tolist() == images
+    assert fill(open_page(run), cluster=10).query_params["where"] == "cluster:10"
 
 
 def test_taken_up_are_those_above_the_threshold_of_the_predicted_group(run):
@@ -192,24 +187,22 @@ def test_a_map_that_cannot_be_begun_is_a_sentence(open_page, tmp_path):
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
-    asked = []
-    monkeypatch.setattr(page.projection, "start_all_maps", lambda *how: asked.append(how[1:]))
-    app = open_page(run, map="umap", epoch="2")
-    app.button(key="all_epochs").click().run()
-    assert asked == [("umap", 2)] and not app.exception
-
-
-def test_pca_of_very_many_images_can_be_asked_for(run, open_page, monkeypatch):
+@pytest.mark.parametrize(
+    ("start", "query", "key", "expected"),
+    [
+        ("start_all_maps", {"map": "umap", "epoch": "2"}, "all_epochs", ("umap", 2)),
+        ("start_map", {}, "whole_map", ("pca", 3)),  # of very many images
+    ],
+)
+def test_maps_of_all_epochs_and_of_all_images_can_be_asked_for(
+    run, open_page, monkeypatch, start, query, key, expected
+):
     monkeypatch.setattr(points, "MAX_POINTS", 500)
     asked = []
-    monkeypatch.setattr(page.projection, "start_map", lambda *how: asked.append(how[1:]))
-    app = open_page(run)
-    app.button(key="whole_map").click().run()
-    assert asked == [("pca", 3)] and not app.exception
-
-
-# ---------------------------------------------------------------------------------------------------- conditions
+    monkeypatch.setattr(page.projection, start, lambda *how: asked.append(how[1:]))
+    app = open_page(run, **query)
+    app.button(key=key).click().run()
+    assert asked == [expected] and not app.exception
 
 
 @pytest.mark.parametrize(
@@ -315,19 +308,6 @@ def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
     fill(at, below=50)
     assert tokens[-1] != f"{run.id} 0"  # the browser forgets what was drawn
     assert at.query_params["where"] == "below:50" and at.subheader
-
-
-@pytest.mark.slow
-def test_clusters_that_a_person_made_can_be_chosen(tmp_path, open_page, monkeypatch):
-    run = make_run(tmp_path, epochs=2)
-    images = sorted(points.read_points(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
-    at = open_page(run)
-    assert not [box for box in at.selectbox if box.key == "where_cluster"]
-    select_images(monkeypatch, *images)
-    open_page(run).button(key="lasso_split").click().run()
-    found = filters.find_matching_ids(run, 2, points.read_points(run, 2), Conditions(cluster=10))
-    assert found.tolist() == images
-    assert fill(open_page(run), cluster=10).query_params["where"] == "cluster:10"
 
 
 def test_without_a_truth_no_condition_asks_for_one(blind, open_page):

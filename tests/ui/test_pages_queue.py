@@ -72,9 +72,6 @@ def seeds(root) -> list[int]:
     return [run.config().seed for run in waiting_runs(root)]
 
 
-# ---------------------------------------------------------------------------------------------------- looks
-
-
 def test_an_empty_queue_says_what_to_do(root):
     at = visit("queue")
     said = words(at)
@@ -166,9 +163,6 @@ def test_a_damaged_switch_is_one_sentence_and_the_line_is_there(root, text):
     assert len(rows(at)) == 1
 
 
-# ---------------------------------------------------------------------------------------------------- does
-
-
 def test_buttons_wait_for_a_choice(root):
     asked(root, 1, 2)
     at = visit("queue")
@@ -242,9 +236,6 @@ def test_names_of_people_are_shown_as_they_are_written(root, alive):
     assert rows(at) == [nasty]  # a cell is never markdown
     (label,) = [link.proto.label for link in at.get("page_link") if "script" in link.proto.label]
     assert "\\*\\*b" in label and "\\[a\\]" in label
-
-
-# ---------------------------------------------------------------------------------------------------- one estimate
 
 
 def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive):

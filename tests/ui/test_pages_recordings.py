@@ -75,9 +75,6 @@ def counts(run: Run) -> tuple[int, int, list[int]]:
     return int(lost), int(novel), sizes
 
 
-# ---------------------------------------------------------------------------------------------------- Home
-
-
 def test_a_fresh_installation_shows_the_gallery_beside_the_demo(root):
     at = visit()
     shown = texts(at)
@@ -108,10 +105,8 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         sizes = np.bincount(targets[split.training], minlength=10)
         assert sizes.max() >= 9 * sizes.min()
         total, novel = (100 * read_history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
-        assert (
-            f"prior = {run.config().prior} says" in shown
-            and f"{total:.0f} % on all classes and {novel:.0f} % on novel" in shown
-        )
+        assert f"prior = {run.config().prior} says" in shown
+        assert f"{total:.0f} % on all classes and {novel:.0f} % on novel" in shown
     (link,) = [link for link in at.page_link if "unequal size" in link.label]
     assert all(run.id in link.proto.query_string for run in runs)
     flat = [{k: v for k, v in run.config().flat().items() if k != "prior"} for run in runs]
@@ -180,9 +175,6 @@ def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
     assert "The recordings that come with LPS Studio were not found." in texts(visit())
     assert "The story cannot be shown" in visit("story").info[0].value
     assert "There are no runs yet." in visit("live").info[0].value
-
-
-# ---------------------------------------------------------------------------------------------------- everywhere
 
 
 @pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])
@@ -270,9 +262,6 @@ def test_a_map_that_was_not_recorded_is_not_computed(root):
     assert not visit("projection", run=LPS, map="umap").info
 
 
-# ---------------------------------------------------------------------------------------------------- the story
-
-
 @pytest.mark.parametrize("step", range(1, 9))
 def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
     at = visit("story", step=str(step))
@@ -322,11 +311,9 @@ def test_its_numbers_are_counted(root):
 def test_the_first_pictures_show_their_classes_on_request(root):
     at = visit("story", step="2")
     body = at.get("html")[0].proto.body
-    assert (
-        body.count("<figure") == story.SHOWN_PICTURES
-        and 'class="novel"' not in body
-        and "novel" not in body.split("</style>")[1]
-    )
+    assert body.count("<figure") == story.SHOWN_PICTURES
+    assert 'class="novel"' not in body
+    assert "novel" not in body.split("</style>")[1]
     at.toggle(key="story_told").set_value(True).run()
     told = at.get("html")[0].proto.body
     assert told.count('class="novel"') + told.count('class="seen"') == story.SHOWN_PICTURES

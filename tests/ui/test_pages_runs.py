@@ -80,9 +80,6 @@ def texts(at) -> str:
     return "\n".join(element.value for element in [*at.markdown, *at.caption, *at.text])
 
 
-# ---------------------------------------------------------------------------------------------------- table
-
-
 def test_without_runs_it_says_what_to_do_and_shows_the_recordings(root, recordings):
     at = visit("runs")
     assert "There are no runs of your own yet; the ones below are recordings." in at.info[0].value
@@ -135,16 +132,6 @@ def test_filters_and_search_are_in_the_address(root, runs_by_name, recordings):
     assert at.info[0].value.startswith("No runs match") and not len(at.dataframe)
     runs_by_name["unlucky"].write_meta(tags=["bad", "look"])
     assert shown(visit("runs", tags=["look"])) == ["swallowed"]
-
-
-ORDER = ["swallowed", "LPS, defaults"]
-
-
-@pytest.mark.parametrize("sort, first_two", [("novel", ORDER[::-1]), ("gap", ORDER[::-1]), ("name", ORDER[::-1])])
-def test_sorting(root, made, sort, first_two):
-    for name in ("unlucky", "finished"):
-        copy(made[name], root)
-    assert shown(visit("runs", sort=sort)) == first_two
 
 
 def test_a_filter_that_cannot_be_read_is_one_sentence_and_hides_nothing(root, runs_by_name):
@@ -326,8 +313,12 @@ def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):
         assert len(run_filters.sort_entries([bare, *entries], sort)) == 4
     for sort in ("seen", "novel", "all", "gap"):
         assert run_filters.sort_entries([bare, *entries], sort)[-1] is bare
-    alls = [e.measured.recent.number("accuracy/all") for e in run_filters.sort_entries(entries, "all")]
-    assert alls == sorted(alls, reverse=True)
+    for sort in ("seen", "novel", "all"):
+        found = [e.measured.recent.number(f"accuracy/{sort}") for e in run_filters.sort_entries(entries, sort)]
+        assert found == sorted(found, reverse=True)
+    gaps = [abs(entry.measured.gap) for entry in run_filters.sort_entries(entries, "gap")]
+    names = [entry.name.casefold() for entry in run_filters.sort_entries(entries, "name")]
+    assert gaps == sorted(gaps) and names == sorted(names)
 
 
 def test_finding_needs_every_word_anywhere(made):
@@ -361,9 +352,6 @@ def test_hundreds_of_runs_in_one_table(root, made):
         write_json(folder / "meta.json", {"name": f"run {number}", "notes": "", "tags": [], "rev": 1})
     at = visit("runs")
     assert shown(at) == [f"run {number}" for number in reversed(range(300))]
-
-
-# ---------------------------------------------------------------------------------------------------- actions
 
 
 def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, runs_by_name):
@@ -503,9 +491,6 @@ def test_tags_of_many_keep_what_only_some_have(root, runs_by_name):
     assert first.meta()["tags"] == ["mine"] and second.meta()["tags"] == []
 
 
-# ---------------------------------------------------------------------------------------------------- notices
-
-
 @pytest.mark.slow
 def test_live_has_a_line_for_an_alarm_and_none_without(root, runs_by_name):
     words = [warning.value for warning in visit("live", run=runs_by_name["failed"].id).warning]
@@ -582,7 +567,9 @@ def test_a_collapse_is_told_when_it_begins_and_not_again(root, made):
 
 
 @pytest.mark.parametrize("name", ["failed", "finished"])
-def test_a_failed_run_that_is_picked_says_what_to_do(root, runs_by_name, name):
+def test_a_failed_run_that_is_picked_says_what_to_do_and_does_it(root, runs_by_name, name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(launcher, "resume", asked.append)
     run = runs_by_name[name]
     at = visit("runs", run=run.id)
     advice = [button.label for button in at.button if button.key in (f"{run.id}-action", f"{run.id}-copy")]
@@ -591,14 +578,8 @@ def test_a_failed_run_that_is_picked_says_what_to_do(root, runs_by_name, name):
     if advice:
         assert "Resume" in advice and run.state().reason in reasons[0]
         assert failures.advise(run.state().kind).remedy in "".join(caption.value for caption in at.caption)
-
-
-def test_resume_in_the_advice_does_it(root, runs_by_name, monkeypatch):
-    asked = []
-    monkeypatch.setattr(launcher, "resume", asked.append)
-    run = runs_by_name["failed"]
-    visit("runs", run=run.id).button(key=f"{run.id}-action").click().run()
-    assert asked == [run]
+        at.button(key=f"{run.id}-action").click().run()
+        assert asked == [run]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,5 +1,6 @@
 """The Search page in every state, through app.py, without a browser: the form, a search that goes on, what it found."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -19,14 +20,6 @@ from tests.visiting import charts_of, visit, words_of
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A folder of runs that does not exist yet."""
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    return tmp_path / "runs"
-
-
-@pytest.fixture
 def begun(monkeypatch):
     """The searches that would have been begun, instead of processes."""
     found: list[search.Search] = []
@@ -34,23 +27,25 @@ def begun(monkeypatch):
     return found
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """The folder of a search of real, quick runs that has ended."""
+    folder = tmp_path_factory.mktemp("searched") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LPS_CPU_SLOTS", "2")
+        assert drive(asked(folder, trials=6)) == "finished"
+    return folder
+
+
 @pytest.fixture
-def hunted(root, monkeypatch):
-    """A search of real, quick runs that has ended, in a folder of a page's test where nothing starts by itself."""
-    monkeypatch.undo()
-    monkeypatch.setenv("LPS_RUNS", str(root))
-    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    found = asked(root, trials=6)
-    assert drive(found) == "finished"
-    monkeypatch.setattr(launcher, "dispatch", lambda root, trainer=None: [])
-    return found
+def hunted(ended, root):
+    """A copy of that search among the runs of a test."""
+    shutil.copytree(ended, root)
+    return search.find_search(root, "hunt")
 
 
 def button(app, key):
     return app.button(key=key)
-
-
-# ---------------------------------------------------------------------------------------------------- the form
 
 
 def test_the_form_opens_with_a_search_that_can_be_started_and_writes_nothing(root, begun):
@@ -105,15 +100,6 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_can_be_started(root
     assert words in words_of(app) and not [b for b in app.button if b.key == "search_start"]
 
 
-def test_a_misfit_of_the_whole_is_a_sentence(root, begun):
-    app = visit("search")
-    app.text_input(key="search_seeds").set_value("0, x").run()
-    assert "seed: 'x' is not a whole number" in words_of(app)
-    app.text_input(key="search_seeds").set_value("0").run()
-    app.text_input(key="search_name").set_value("a/b").run()
-    assert "name: 'a/b' is not 1 to 32 letters" in words_of(app)
-
-
 def test_the_oracle_is_labelled_before_it_is_chosen_and_warned_of_after(root, begun):
     app = visit("search")
     (choice,) = app.radio
@@ -144,9 +130,6 @@ def test_without_optuna_the_page_says_how_to_get_it(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     app = visit("search")
     assert "optuna is not installed; install it with: pip install optuna" in words_of(app)
-
-
-# ---------------------------------------------------------------------------------------------------- a search
 
 
 @pytest.mark.slow
@@ -232,9 +215,6 @@ def test_an_oracle_is_labelled_on_its_page_and_in_the_list(root):
     page = words_of(visit("search", search="hunt"))
     assert "Oracle: uses the hidden labels" in page and "do not report it" in page
     assert found.request().objective == "oracle"
-
-
-# ---------------------------------------------------------------------------------------------------- charts
 
 
 @pytest.mark.slow

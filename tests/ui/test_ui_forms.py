@@ -50,28 +50,14 @@ def test_seeds_are_read_as_people_write_them(text, seeds):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", " , ", "a", "-1", "1.5", "1,1", "5-3", "0-99999999", "0-32", "2147483648", "1e3", "١", "9" * 5000, "1--2"],
-)
-def test_bad_seeds_are_a_sentence_at_the_field(text):
-    errors = form.read_draft(Draft(seeds=text)).errors
-    assert list(errors) == ["seed"] and errors["seed"] and "\n" not in errors["seed"] and len(errors["seed"]) < 300
-
-
-@pytest.mark.parametrize(
     "key, text, words",
     [
         ("margin_scale", "abc", "'abc' is not a number from 0 to 1000"),
-        ("margin_scale", "-1", "-1.0 is not a number from 0 to 1000"),
-        ("margin_scale", "nan", "nan is not a number"),
-        ("epochs", "1.5", "'1.5' is not a whole number"),
-        ("epochs", "0", "0 is not a whole number from 1 to"),
         ("use_margin", "perhaps", "'perhaps' is not true or false"),
         ("schedule", "linear", "'linear' is not one of cosine, constant"),
         ("threads", "many", 'or "none"'),
         ("dataset.path", "a\x00b", "is not a line of text"),
         ("split.seen_classes", "0,0", "has a class twice"),
-        ("split.num_seen", "0", "0 is not a whole number"),
         ("device", "tpu", "'tpu' is not auto, cpu, cuda or cuda:N"),
     ],
 )
@@ -222,10 +208,8 @@ def test_on_stored_features_a_form_shows_and_asks_for_what_they_change():
     assert stored.text("network.name") == "efficientnet_lite0" and stored.text("entropy_weight") == "2"
     typed = stored.with_text("epochs", "100")
     (config,) = form.read_draft(typed).configs
-    assert (
-        config.epochs == 100
-        and form.read_draft(stored.with_text("epochs", "50")).configs == form.read_draft(stored).configs
-    )
+    assert config.epochs == 100
+    assert form.read_draft(stored.with_text("epochs", "50")).configs == form.read_draft(stored).configs
     assert form.read_draft(form.draft_from_config(config)).configs == (config,)
     query = {key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(typed).items()}
     assert form.read_draft(form.draft_from_link(query)[0]).configs == (config,)

@@ -23,7 +23,7 @@ def test_a_run_without_anything_to_show_is_not_replaced_by_another(root, page):
         assert "Show another run" in [link.proto.label for link in at.get("page_link")]
 
 
-@pytest.mark.parametrize("page", ["clusters", "projection", "explain", "live"])
+@pytest.mark.parametrize("page", ["clusters", "projection", "explain", "live", "pace"])
 def test_a_run_that_is_not_there_is_told(root, page):
     at = visit(page, run="20260101-000000-digits-lps-s0-abcdef")
     assert any("Run 20260101" in warning.value for warning in at.warning)

@@ -123,11 +123,9 @@ def test_every_class_has_its_own_samples():
 
 def test_picked_classes_are_those_that_exist():
     assert splits.picked_classes("9,2,77", 10) == [9, 2]
-    assert (
-        splits.picked_classes("first", 10) == []
-        and splits.picked_classes("", 10) == []
-        and splits.picked_classes("x", 10) == []
-    )
+    assert splits.picked_classes("first", 10) == []
+    assert splits.picked_classes("", 10) == []
+    assert splits.picked_classes("x", 10) == []
 
 
 def test_names_of_classes_are_shown_as_they_are_written():

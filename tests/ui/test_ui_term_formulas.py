@@ -65,9 +65,6 @@ def softmax(z):
     return powers / powers.sum(1, keepdims=True)
 
 
-# ------------------------------------------------------------------------------- one function a formula, read from it
-
-
 def adaptive_margin(world):
     return margin_term(world, world.delta())
 

@@ -37,9 +37,6 @@ def past(**columns: dict[int, float]) -> History:
     return History(epochs=pd.DataFrame({f"accuracy/{name}": series(values) for name, values in columns.items()}))
 
 
-# ---------------------------------------------------------------------------------------------------- partners
-
-
 def test_partners_are_telling_and_of_one_split(tmp_path):
     older = short(tmp_path, method="orca")
     other_seed = short(tmp_path, method="orca", seed=1)
@@ -122,9 +119,6 @@ def test_same_settings_with_other_images_are_another_split(tmp_path):
     assert "have changed" in comparable_runs.split_difference(first, other)
 
 
-# ---------------------------------------------------------------------------------------------------- figures
-
-
 def test_difference_is_taken_where_both_have_the_epoch():
     first, other = past(novel={1: 0.5, 2: 0.7, 4: 0.9}), past(novel={2: 0.6, 3: 0.6, 4: 1.0})
     found = pace_charts.difference(first, other, "accuracy/novel")
@@ -163,9 +157,6 @@ def test_marks_of_one_epoch_share_a_triangle(tmp_path):
     assert seen.customdata.tolist() == [1, 2, 3, 4]
     running = pace_charts.pace("A", run, 6, pace_charts.shared_ranges([run]), marks, "LPS", False, LIGHT).figure()
     assert not running.layout.shapes
-
-
-# ---------------------------------------------------------------------------------------------------- small parts
 
 
 def test_marks_skip_what_a_run_has_not_measured():

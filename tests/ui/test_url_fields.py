@@ -5,10 +5,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.visiting import visit
 
-
-@pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch):
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+pytestmark = pytest.mark.usefixtures("root")
 
 
 def one(at, name):
