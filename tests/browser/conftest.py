@@ -151,6 +151,14 @@ def open_page(chromium, profile, studio):
 
 
 @pytest.fixture(scope="module")
+def blank(chromium):
+    """An empty page."""
+    page = chromium.new_page()
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
 def reader(chromium):
     """Open a page of a browser without a network."""
     context = chromium.new_context(offline=True)

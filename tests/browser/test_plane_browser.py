@@ -77,14 +77,6 @@ IN_BROWSER = """async ([source, one]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def blank(chromium):
-    """An empty page."""
-    page = chromium.new_page()
-    yield page
-    page.close()
-
-
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "changes",

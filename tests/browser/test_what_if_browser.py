@@ -38,14 +38,6 @@ TRAIN = f"""async ([source, pictures, settings, seed]) => {{
 SUMS = f"async ([source, tables]) => {{ const own = {IMPORT}; return tables.map(own.bestSum); }}"
 
 
-@pytest.fixture(scope="module")
-def blank(chromium):
-    """An empty page."""
-    page = chromium.new_page()
-    yield page
-    page.close()
-
-
 class Head(nn.Module):
     """The classifier of the app on features as they are, each view by itself."""
 

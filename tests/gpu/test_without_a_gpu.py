@@ -15,6 +15,8 @@ from tests.gpu import pretence
 from tests.gpu.spoils import SPOILS
 from tests.shares import OFFSET, share
 
+pytestmark = pytest.mark.slow
+
 if pretence.blocked_by():
     reason = f"nothing can be rehearsed here: {pretence.blocked_by()}"
     if os.environ.get("CI"):
@@ -126,19 +128,16 @@ def check(found: dict, epochs: int) -> None:
     assert unexpected_waits(found, epochs) == []
 
 
-@pytest.mark.slow
 def test_lps_waits_for_nothing_in_a_step(rehearsals):
     check(rehearsals.of("lps", {}, [0]), 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "lps"], OFFSET, 3))
 def test_no_method_waits_in_a_step(method, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, USUAL.get(method, {}), epochs), len(epochs))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", share([name for name in catalog.method_names() if name not in ("bacon", "ds3l")], 1, 6)
 )
@@ -149,20 +148,17 @@ def test_no_step_of_two_ranks_waits(method, rehearsals):
     check(found, len(epochs))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 3), ids=lambda value: str(value)[:60])
 def test_no_variant_waits_in_a_step(method, settings, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, settings, epochs), len(epochs))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"features": "stored", "network.image_size": None}], ids=["live", "stored"])
 def test_data_that_stay_on_the_host_are_brought_without_waiting(settings, rehearsals):
     check(rehearsals.of("lps", settings, [0], on_host=True), 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", share(list(SPOILS), OFFSET, 4))
 def test_what_a_gpu_would_mind_is_seen(name, rehearsals):
     _, kind, word = SPOILS[name]

@@ -12,6 +12,8 @@ from lps.settings.config import configure
 from tests.house.sources import MODULES, ROOT, nodes
 from tests.house.test_architecture import ROOMS
 
+pytestmark = pytest.mark.slow
+
 FILE = re.compile(r"\b((?:lps|tests|pages|docs|benchmarks)/[\w/.-]+\.(?:py|md|js|css|csv|txt))")
 MODULE = re.compile(r"\b(lps(?:\.[A-Za-z_]\w*)+)")
 IN_ROOM = re.compile(r"`(\w+)/(\w+)`")
@@ -91,13 +93,11 @@ def known():
     return by_name, set(configure().flat()), words
 
 
-@pytest.mark.slow
 def test_docstrings_and_comments_name_nothing_that_is_gone(known):
     found = {str(path.relative_to(ROOT)): stale(prose(path), *known) for path in MODULES.values()}
     assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.slow
 def test_a_stale_name_is_found(known):
     text = "`compare.score_run`, lps/gone.py, lps.store.gone, lps.store.runs.gone, `config.gone(x)`, "
     text += "`analysis/gone`, `_gone_helper`, `is_gone_too(x)`"

@@ -10,6 +10,8 @@ import pytest
 
 from lps.settings import catalog, config
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?([^\"'\s>]+)|<link[^>]*\shref=[\"']?([^\"'\s>]+)")
 
@@ -25,7 +27,6 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_no_page_loads_anything_from_another_host(site):
     pages = list(site.rglob("*.html"))
     loaded = {address for page in pages for found in LOADED.findall(page.read_text("utf-8")) for address in found}
@@ -35,14 +36,12 @@ def test_no_page_loads_anything_from_another_host(site):
     assert re.findall(r"url\([\"']?(?:https?:)?//[^)]*", sheets) == []
 
 
-@pytest.mark.slow
 def test_every_equation_is_mathml(site):
     pages = {page.name: page.read_text("utf-8") for page in (site / "concepts").glob("*.html")}
     assert pages["methods.html"].count("<math") >= len(catalog.method_names())
     assert [name for name, text in pages.items() if "arithmatex" in text or "$$" in text] == []
 
 
-@pytest.mark.slow
 def test_the_reference_has_every_command_and_every_setting(site):
     commands = (site / "reference" / "commands.html").read_text("utf-8")
     settings = (site / "reference" / "settings.html").read_text("utf-8")

@@ -24,6 +24,8 @@ from tests.network import published_layouts
 from tests.shares import OFFSET, share
 from tests.short_runs import finished_run
 
+pytestmark = pytest.mark.slow
+
 SIDE = 64
 LITE = {
     "dataset": "arrays", "features": "stored", "network.name": "efficientnet_lite0", "network.start": "published",
@@ -62,7 +64,6 @@ def assert_same(found, said):
     assert np.allclose(said["distance"], found.distance, atol=2e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", share([*KINDS, "EfficientNet-Lite0", "vision transformer"], OFFSET, 3))
 def test_the_graph_says_what_the_run_says(kind, tmp_path):
     settings = dict(KINDS.get(kind, {"method": "lps"} | LITE))
@@ -77,7 +78,6 @@ def test_the_graph_says_what_the_run_says(kind, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == sorted(model_folder.FILES)
 
 
-@pytest.mark.slow
 def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path, capsys):
     run = finished_run(tmp_path / "runs", **KINDS["stored"])
     usual = int(np.bincount(predict(run, digits(run)).predicted).argmax())
@@ -110,7 +110,6 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
         model_folder.write_model_folder(run, folder)
 
 
-@pytest.mark.slow
 def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, capsys):
     run = finished_run(tmp_path / "runs", "lps", **STORED)
 
@@ -130,7 +129,6 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     assert "the ids of the runs" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):
     run = finished_run(tmp_path / "runs", "lps", **STORED)
 

@@ -15,6 +15,8 @@ from tests.reliability.soak import grown
 from tests.reliability.visits import Usage, watch_together
 from tests.shares import share
 
+pytestmark = pytest.mark.slow
+
 OPENED: list[str] = []
 WATCHED: list[str] = []  # the folder whose files count
 
@@ -38,7 +40,6 @@ def opened(tmp_path):
     WATCHED.clear()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_thousand_runs_that_are_over_are_read_once(tmp_path, opened):
     count = len(share(range(10_000), 0, 10))
@@ -51,7 +52,6 @@ def test_a_thousand_runs_that_are_over_are_read_once(tmp_path, opened):
     assert opened == [], "whether a file has changed can be seen without opening it"
 
 
-@pytest.mark.slow
 def test_what_changes_in_a_run_that_is_over_is_read_again(tmp_path):
     run = sample_runs.make_run(tmp_path / "runs", "finished", written=2)
     assert run_index.read_run_row(run).state.name == "finished"
@@ -65,7 +65,6 @@ def test_what_changes_in_a_run_that_is_over_is_read_again(tmp_path):
     assert run_index.read_run_row(run).state.name == "unreadable"
 
 
-@pytest.mark.slow
 def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch):
     monkeypatch.setattr(event_follower, "PART", 100_000)
     run = sample_runs.make_run(tmp_path / "runs", "queued")
@@ -80,7 +79,6 @@ def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch)
     assert asked == [size]
 
 
-@pytest.mark.slow
 def test_a_run_that_is_thinned_shows_the_numbers_of_the_whole_one(tmp_path, monkeypatch):
     run = sample_runs.make_run(tmp_path / "runs", "queued")
     write_events(run, 40_000)
@@ -102,7 +100,6 @@ def test_few_records_are_all_kept():
     assert thin_out(events) is events
 
 
-@pytest.mark.slow
 def test_of_much_output_both_ends_are_kept(tmp_path):
     kept, _ = print_much(tmp_path / "log.txt", 40_000_000)
     text = (tmp_path / "log.txt").read_bytes()
@@ -111,7 +108,6 @@ def test_of_much_output_both_ends_are_kept(tmp_path):
 
 
 @pytest.mark.turn(2, 3)
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sessions_on_one_live_run_cost_no_more_with_time(tmp_path):
     usages, visits, wrong = watch_together(tmp_path, 4, 10)

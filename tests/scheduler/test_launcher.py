@@ -27,6 +27,8 @@ from lps.store.runs import Run
 from tests.patience import LISTENS, is_gone, until
 from tests.queued_runs import waiting_runs
 
+pytestmark = pytest.mark.slow
+
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PATIENCE = 20  # seconds; a deadline, never a sleep
 SERVER = """
@@ -122,7 +124,6 @@ def end(process: subprocess.Popen, number=signal.SIGKILL):
     process.stdout.close()
 
 
-@pytest.mark.slow
 def test_a_run_goes_from_queued_to_finished(root):
     run = create_run(root, configure({"device": "cpu", "processes": 2}))  # on CPUs one slot is enough for them
     assert run.state().name == "queued"
@@ -139,7 +140,6 @@ def test_a_run_goes_from_queued_to_finished(root):
     assert not list(run.folder.glob(".*"))
 
 
-@pytest.mark.slow
 def test_stop_ends_with_the_trainers_own_checkpoint(root):
     run = running(root)
     assert wakers(root) == [], "a run alone needs none"
@@ -150,7 +150,6 @@ def test_stop_ends_with_the_trainers_own_checkpoint(root):
     assert launcher.stop(run).name == "stopped"
 
 
-@pytest.mark.slow
 def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=3, for_s=1)
@@ -160,7 +159,6 @@ def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(roo
     assert over(run, "stopped").reason == "stopped by request" and not run.read_json("exit.json")["forced"]
 
 
-@pytest.mark.slow
 def test_a_step_that_takes_longer_than_all_before_is_ended_by_force(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=0.2, for_s=60)
@@ -168,7 +166,6 @@ def test_a_step_that_takes_longer_than_all_before_is_ended_by_force(root, monkey
     assert over(run, "stopped").reason == "did not stop within 0.6 s and was killed"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kill):
     run = running(root, "children")
@@ -182,7 +179,6 @@ def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kil
     assert run.read_json("exit.json")["forced"] == kill and all(map(is_gone, everyone))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_suspended_runner_is_woken_to_stop(root, kill):
     run = running(root)
@@ -193,7 +189,6 @@ def test_a_suspended_runner_is_woken_to_stop(root, kill):
     assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
 
 
-@pytest.mark.slow
 def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(root):
     run = running(root, "hang")
     os.kill(pids(run)[0], signal.SIGSTOP)
@@ -204,7 +199,6 @@ def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(roo
     until(lambda: run.state().name == "stopped")
 
 
-@pytest.mark.slow
 def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
     run = running(root)
     runner, _ = pids(run)
@@ -215,7 +209,6 @@ def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
     assert is_suspended(runner)
 
 
-@pytest.mark.slow
 def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     run = running(root, "step", told_s=1000, for_s=60)
     launcher.stop(run)
@@ -224,7 +217,6 @@ def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     assert "by request" in over(run, "stopped").reason
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "kind", "reason"),
     [
@@ -244,7 +236,6 @@ def test_a_trainer_that_cannot_be_started(root):
     assert "No such file" in over(run, "failed").reason
 
 
-@pytest.mark.slow
 def test_spam_is_capped_with_both_ends_kept(root):
     run = go(make(root, "spam", megabytes=14))
     over(run, "finished")
@@ -264,7 +255,6 @@ def test_kill_9_of_the_runner_takes_the_trainer_along(root):
     until(lambda: not Path(f"/proc/{runner}").exists())  # no zombie is left in the process that launched
 
 
-@pytest.mark.slow
 def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_slot(root):
     killed, other = running(root, "wait"), make(root)
     os.kill(pids(killed)[0], signal.SIGKILL)
@@ -277,7 +267,6 @@ def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_s
     assert (root / ".slots" / "cpu-0.lock").read_text() == other.id
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
     run = make(root, "wait")
@@ -293,7 +282,6 @@ def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
     assert is_gone(trainer)
 
 
-@pytest.mark.slow
 def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     """A machine that shuts down asks all its processes to end: it shall not be kept busy by the next run."""
     first, second = running(root), go(make(root))
@@ -307,7 +295,6 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     over(second, "finished")
 
 
-@pytest.mark.slow
 def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
     first, second = running(root), go(make(root))
     runner, trainer = pids(first)
@@ -317,7 +304,6 @@ def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
     assert not first.folder.exists() and first.state().name == "unreadable"
 
 
-@pytest.mark.slow
 def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_looks(root):
     """Nothing names it any more but its slot, which it would hold for ever."""
     first, second = running(root), go(make(root))
@@ -332,7 +318,6 @@ def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_look
     assert not first.folder.exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["config.json", "process.json", "events.jsonl", "checkpoints", "lock"])
 def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     """`rm -r` and `shutil.rmtree` fail where a file comes or goes meanwhile, and leave the rest: perhaps the lock."""
@@ -352,7 +337,6 @@ def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     assert "a part of it was removed" in run.read_json("exit.json")["reason"]
 
 
-@pytest.mark.slow
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
@@ -369,7 +353,6 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     assert over(rest[1], "finished").attempt == 2
 
 
-@pytest.mark.slow
 def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run_once(root, monkeypatch):
     """Two servers pump and are killed, three hands move what waits; nothing is lost, doubled or put on a used slot."""
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
@@ -409,7 +392,6 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
     assert not list(root.glob(".violation-*"))
 
 
-@pytest.mark.slow
 def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
     """Its last act would have been to start the next one."""
     first, second = make(root, "wait"), make(root)
@@ -425,7 +407,6 @@ def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
     until(lambda: not wakers(root) and not is_held(root / ".waker.lock"))  # it ends when nothing waits
 
 
-@pytest.mark.slow
 def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.3")
     run = make(root, "wait")
@@ -441,7 +422,6 @@ def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
     until(lambda: not wakers(root))
 
 
-@pytest.mark.slow
 def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.1")
     run = make(root, "suicide", signal=signal.SIGKILL)
@@ -456,7 +436,6 @@ def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     assert launcher.wait_for_end(run, PATIENCE).name == "finished"
 
 
-@pytest.mark.slow
 def test_there_is_one_waker_and_another_when_it_was_killed(root):
     first, second = running(root), go(make(root))
     waker = waker_of(root)
@@ -471,7 +450,6 @@ def test_there_is_one_waker_and_another_when_it_was_killed(root):
     launcher.stop(first)
 
 
-@pytest.mark.slow
 def test_a_suspended_waker_is_woken_by_whoever_looks_at_the_queue(root):
     first, second = running(root), go(make(root))
     waker, (runner, _) = waker_of(root), pids(first)
@@ -505,7 +483,6 @@ def test_a_runner_that_was_suspended_before_its_first_record_is_woken_to_stop(ro
     assert over(run, "stopped").reason == "cancelled before it started"
 
 
-@pytest.mark.slow
 def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_looks(root, monkeypatch):
     first = running(root)
     until(lambda: not is_held(root / ".waker.lock"))
@@ -534,7 +511,6 @@ def test_a_record_of_another_process_wakes_nobody(root):
     other.wait()
 
 
-@pytest.mark.slow
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
     queue.request_attempt(run, "run", 1)
@@ -571,7 +547,6 @@ sys.exit(runner.main(sys.argv[1:]))
     assert run.state().name == "queued" and starts(root) == []
 
 
-@pytest.mark.slow
 def test_resume_only_what_is_over_and_not_finished(root):
     run = running(root)
     with pytest.raises(UserError, match="is running; only stopped, failed and crashed runs can be resumed"):
@@ -590,7 +565,6 @@ def test_resume_only_what_is_over_and_not_finished(root):
         launcher.resume(run)
 
 
-@pytest.mark.slow
 def test_no_descriptor_but_the_two_locks_is_handed_on(root):
     run = running(root)
     runner, trainer = pids(run)
@@ -611,7 +585,6 @@ def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
     assert not (run.folder / "want.json").exists()
 
 
-@pytest.mark.slow
 def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
     runs = [go(make(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
     for run in runs:
@@ -621,7 +594,6 @@ def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
     assert seen == ["GPU-a", "GPU-a,GPU-b", os.environ.get("CUDA_VISIBLE_DEVICES", "None")]
 
 
-@pytest.mark.slow
 def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root, two_gpus):
     """While one GPU is in use it waits, and holds back what could use the other: else it might wait for ever."""
     alone = running(root, device="cuda:1")
@@ -650,7 +622,6 @@ def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
     assert not (run.folder / "want.json").exists()
 
 
-@pytest.mark.slow
 def test_a_run_whose_gpus_have_become_fewer_starts_so_that_its_trainer_says_why(root, two_gpus, monkeypatch):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
     monkeypatch.setattr(launcher, "check_device", lambda *_: None)

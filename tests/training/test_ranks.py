@@ -15,6 +15,8 @@ from lps.store.run_folders import create_run
 from lps.training import ranks
 from tests.patience import is_gone, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 20  # seconds; a deadline, never a sleep
 PARENT = """
@@ -62,7 +64,6 @@ def pids(run) -> list[int]:
     return [int(path.read_text()) for path in paths]
 
 
-@pytest.mark.slow
 def test_every_rank_is_told_its_place_and_where_to_meet(run):
     names = "('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'MASTER_PORT')"
     process = start(run, f"os.write(1, (' '.join(os.environ[name] for name in {names}) + chr(10)).encode())")
@@ -72,7 +73,6 @@ def test_every_rank_is_told_its_place_and_where_to_meet(run):
     assert first[:3] == ["0", "2", "0"] and second[:3] == ["1", "2", "1"] and first[3] == second[3]
 
 
-@pytest.mark.slow
 def test_a_rank_that_fails_ends_one_that_hangs_and_its_reason_is_recorded(run):
     body = "ranks.report_rank_failure('out_of_memory', 'too big', 30, 2) and sys.exit(1) if rank else time.sleep(60)"
     code, (event,) = outcome(run, body, grace=0.2)
@@ -81,7 +81,6 @@ def test_a_rank_that_fails_ends_one_that_hangs_and_its_reason_is_recorded(run):
     assert all(is_gone(pid) for pid in pids(run))
 
 
-@pytest.mark.slow
 def test_of_two_reasons_the_first_counts(run):
     """A rank that loses another one fails too, with a reason that is none."""
     body = """
@@ -95,7 +94,6 @@ sys.exit(1)
     assert code == 1 and (event["failure"], event["reason"]) == ("device", "the first")
 
 
-@pytest.mark.slow
 def test_a_rank_killed_from_outside_is_told_by_the_same_signal(run):
     body = """
 if rank:
@@ -109,17 +107,14 @@ sys.exit(1)
     assert outcome(run, body) == (-signal.SIGKILL, [])
 
 
-@pytest.mark.slow
 def test_an_error_without_a_report_is_the_exit_code(run):
     assert outcome(run, "rank and sys.exit(2) or time.sleep(60)", grace=0.1) == (2, [])
 
 
-@pytest.mark.slow
 def test_what_breaks_after_the_first_rank_is_done_changes_nothing(run):
     assert outcome(run, "until(folder / 'done', 0.2 if rank else 0); sys.exit(rank)") == (0, [])
 
 
-@pytest.mark.slow
 def test_a_stop_reaches_the_first_rank_alone(run):
     """It agrees with the others; rank 1 here would be killed by a SIGTERM."""
     body = """
@@ -135,7 +130,6 @@ sys.exit(0)
     process.stdout.close()
 
 
-@pytest.mark.slow
 def test_a_stop_before_the_first_rank_listens_ends_all(run):
     process = start(run, "time.sleep(60)", grace=0.1)
     both = pids(run)

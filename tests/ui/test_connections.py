@@ -11,6 +11,8 @@ import pytest
 
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 LIMITED = (
     "-c",
     "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)); "
@@ -51,7 +53,6 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
-@pytest.mark.slow
 def test_a_thousand_connections_leave_room_for_those_who_are_there(server):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))
@@ -74,7 +75,6 @@ def test_a_thousand_connections_leave_room_for_those_who_are_there(server):
         first.close()
 
 
-@pytest.mark.slow
 def test_a_text_frame_closes_the_connection_with_one_line(server):
     connections = [connected(server)[0] for _ in range(3)]
     for connection in connections[:2]:

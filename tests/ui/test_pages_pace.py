@@ -78,14 +78,6 @@ def test_begins_with_lps_and_other_methods_of_its_split(opened, made):
     assert {"pace-A", "pace-B", "pace-C", "difference-novel", "difference-gap"} <= set(charts_of(app))
 
 
-def test_two_runs_are_drawn_on_the_same_axes(opened):
-    drawn = charts_of(opened("lps", "orca"))
-    layouts = [drawn[f"pace-{letter}"]["layout"] for letter in "AB"]
-    assert layouts[0]["xaxis"]["range"] == layouts[1]["xaxis"]["range"] == [0, 20.4]
-    assert layouts[0]["yaxis"]["range"] == layouts[1]["yaxis"]["range"]
-    assert all(chart["alt"] for chart in drawn.values() if "alt" in chart)
-
-
 def test_a_run_of_another_split_is_refused_in_a_sentence(opened):
     app = opened("lps", "other split", "orca")
     (warning,) = app.warning
@@ -129,14 +121,6 @@ def test_the_menu_offers_comparable_runs_first_and_says_how_others_differ(opened
     differences = [option.partition(" · ")[2] for option in options]
     assert differences == ["", "", "", "differs in epochs", "differs in epochs"]
     assert {option.split(",")[0].split(" ")[0] for option in options[:3]} == {"LPS", "ORCA"}
-
-
-def test_what_a_method_does_not_measure_is_said(opened):
-    app = opened("lps", "orca")
-    assert said(app, "B").count("not measured by ORCA") == 3
-    assert not [text for text in said(app, "A") if "not measured" in text]
-    layout = charts_of(app)["pace-B"]["layout"]
-    assert [layout[f"yaxis{row}"].get("visible", True) for row in ("", 2, 3, 4)] == [True, False, False, False]
 
 
 def test_a_shorter_run_stays_at_its_end_and_says_so(opened):
@@ -184,20 +168,22 @@ def test_live_links_to_the_runs_side_by_side(made, monkeypatch):
     assert made["lps"].id in str(link) and made["orca"].id in str(link)
 
 
-def test_seen_and_novel_have_their_colours(opened):
-    traces = {trace["name"]: trace for trace in charts_of(opened("lps", "orca"))["pace-A"]["data"]}
-    assert (traces["Seen"]["line"]["color"], traces["Novel"]["line"]["color"]) == (
-        palette.LIGHT.seen,
-        palette.LIGHT.novel,
-    )
-
-
 def test_the_page_opens_with_the_race_of_its_runs(opened, made):
     app = opened("lps", "orca")
     given = raced(app)
     assert given["runs"] == [made["lps"].id, made["orca"].id] and given["start"] == {}
     assert [run["letter"] for run in given["race"]["runs"]] == ["A", "B"]
-    assert given["clock"] == "pace" and {"pace-A", "pace-B"} <= set(charts_of(app))
+    drawn = charts_of(app)
+    assert given["clock"] == "pace" and {"pace-A", "pace-B"} <= set(drawn)
+    first, second = (drawn[f"pace-{letter}"]["layout"] for letter in "AB")
+    assert first["xaxis"]["range"] == second["xaxis"]["range"] == [0, 20.4]
+    assert first["yaxis"]["range"] == second["yaxis"]["range"]
+    assert all(chart["alt"] for chart in drawn.values() if "alt" in chart)
+    colors = {trace["name"]: trace["line"].get("color") for trace in drawn["pace-A"]["data"] if "line" in trace}
+    assert (colors["Seen"], colors["Novel"]) == (palette.LIGHT.seen, palette.LIGHT.novel)
+    assert said(app, "B").count("not measured by ORCA") == 3, "what a method does not measure is said"
+    assert not [text for text in said(app, "A") if "not measured" in text]
+    assert [second[f"yaxis{row}"].get("visible", True) for row in ("", 2, 3, 4)] == [True, False, False, False]
 
 
 def test_a_link_tells_the_race_where_to_stand(opened):

@@ -1,6 +1,7 @@
 """Recordings on the pages: the gallery of a fresh installation, the story, and that they are for looking at only."""
 
 import re
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -54,6 +55,12 @@ def texts(at) -> str:
 
 def named(name: str) -> Run:
     return next(run for run in recorded_runs() if run.title == name)
+
+
+@cache
+def story_step(step: int):
+    """A page of the story, for those who only look at it."""
+    return visit("story", step=str(step))
 
 
 def _height(path: str) -> float:
@@ -147,7 +154,7 @@ def test_homes_picture_names_its_axes_and_lines():
 
 
 def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
-    told, run = texts(visit("story", step="4")), named("LPS without margin")
+    told, run = texts(story_step(4)), named("LPS without margin")
     novel = {name: 100 * read_history(named(name)).last("accuracy/novel") for name in ("LPS", "LPS without margin")}
     assert (
         f"novel accuracy is {novel['LPS']:.1f} % with the margin and {novel['LPS without margin']:.1f} % without"
@@ -264,7 +271,7 @@ def test_a_map_that_was_not_recorded_is_not_computed(root):
 
 @pytest.mark.parametrize("step", range(1, 9))
 def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
-    at = visit("story", step=str(step))
+    at = story_step(step)
     heading, tell, _ = story.STEPS[step - 1]
     assert at.title[0].value == heading and f"Step {step} of 8" in texts(at)
     assert 20 <= len(tell(story._load_scene()).split()) <= 60
@@ -296,15 +303,15 @@ def test_an_address_beyond_the_story_is_its_nearest_step(root, step, shown):
 
 def test_its_numbers_are_counted(root):
     lost, novel, _ = counts(named("FixMatch"))
-    assert f"**{lost} of {novel}** novel pictures" in texts(visit("story", step="3"))
-    assert f"LPS takes only {counts(named('LPS'))[0]}." in texts(visit("story", step="3"))
+    assert f"**{lost} of {novel}** novel pictures" in texts(story_step(3))
+    assert f"LPS takes only {counts(named('LPS'))[0]}." in texts(story_step(3))
     sizes = counts(named("LPS without entropy"))[2]
-    told = texts(visit("story", step="6"))
+    told = texts(story_step(6))
     assert (f"**{sizes.count(0)} clusters stay empty**" in told) == (sizes.count(0) > 0)
     assert f"the largest has {max(sizes)} pictures" in told
     split, _ = read_split(named("LPS").folder)
     assert f"{len(split.labeled):,} pictures of seen classes have a label. {len(split.unlabeled):,}" in texts(
-        visit("story", step="2")
+        story_step(2)
     )
 
 
@@ -321,7 +328,7 @@ def test_the_first_pictures_show_their_classes_on_request(root):
 
 
 def test_doors_lead_to_filled_forms(root):
-    doors = [link.proto.query_string for link in visit("story", step="8").page_link]
+    doors = [link.proto.query_string for link in story_step(8).page_link]
     changed = {name: next(door for door in doors if name in door) for name in ("use_margin", "margin_scale")}
     assert all("epochs%3D20" in door and "entropy_weight%3D0.5" in door for door in changed.values())
 
@@ -364,7 +371,7 @@ def test_where_all_runs_begin_is_told_with_their_numbers(root):
         read_history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in (*PHOTOGRAPHS, *UNEQUAL)
     ]
     assert len(set(starts)) == 1
-    told = texts(visit("story", step="2"))
+    told = texts(story_step(2))
     assert f"puts {100 * starts[0]:.1f} % of the pictures" in told
     ends = {name: 100 * read_history(named(name)).last("accuracy/all") for name in ("LPS", "FixMatch")}
     assert f"LPS is right on {ends['LPS']:.1f} % of these pictures and FixMatch on {ends['FixMatch']:.1f} %" in told
@@ -378,14 +385,14 @@ def test_novel_accuracy_and_swallowing_are_no_contradiction(root):
     groups = np.bincount(predicted[novel] * total + truth[novel], minlength=total**2).reshape(total, total)[:, seen:]
     orders = permutations(range(total), total - seen)
     best = max(sum(groups[group, place] for place, group in enumerate(order)) for order in orders)
-    assert f"{100 * best / novel.sum():.0f} % novel accuracy for FixMatch" in texts(visit("story", step="3"))
+    assert f"{100 * best / novel.sum():.0f} % novel accuracy for FixMatch" in texts(story_step(3))
 
 
 def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     split, targets = read_split(named("LPS").folder)
     trained = np.bincount(targets[[*split.labeled, *split.unlabeled]]) / (len(split.labeled) + len(split.unlabeled))
     body = np.bincount(targets[split.unlabeled])
-    told = texts(visit("story", step="5"))
+    told = texts(story_step(5))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
     assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many" in told
@@ -397,7 +404,7 @@ def test_the_margins_of_both_groups_are_told(root):
         read_split(named("LPS").folder)[0].classes.seen,
     )
     novel, seen = margins[list(range(seen, margins.shape[1]))].mean(axis=1), margins[list(range(seen))].mean(axis=1)
-    told = texts(visit("story", step="5"))
+    told = texts(story_step(5))
     assert f"{seen.iloc[0]:.2f} for :blue[seen]" in told and f"{novel.iloc[0]:.2f} for" in told
     apart = (seen - novel).abs()
     if apart.iloc[-1] < story.EQUAL_MARGIN:
@@ -415,12 +422,12 @@ def test_margins_are_alike_from_the_last_epoch_on_at_which_they_differed():
 
 
 def test_the_chart_of_the_brake_shows_the_beginning(root):
-    (figure,) = charts_of(visit("story", step="5")).values()
+    (figure,) = charts_of(story_step(5)).values()
     assert figure["layout"]["xaxis"]["range"][1] == story.BEGINNING + 0.5
 
 
 def test_the_bars_of_the_clusters_have_their_colours_told(root):
-    at = visit("story", step="6")
+    at = story_step(6)
     told = [element.value for element in at.caption if story.COLORS in element.value]
     classes = read_split(named("LPS").folder)[0].classes
     assert len(told) == 1 and f"N1 to N{classes.novel} are the new clusters." in told[0]
