@@ -41,21 +41,16 @@ def test_a_part_of_the_page_that_is_shown_is_drawn(requests):
     assert requests.on_scriptrunner_ready().rerun_data.fragment_id_queue == ["part"]
 
 
-@pytest.mark.parametrize(("page", "is_drawn"), [("home", False), ("live", True), ("", True)])
-def test_a_part_is_drawn_only_on_the_page_it_belongs_to(page, is_drawn, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "parts", "is_drawn"),
+    [("home", ["part"], False), ("live", ["part"], True), ("", ["part"], True), ("home", [], True)],
+)
+def test_a_part_is_drawn_only_on_the_page_it_belongs_to(page, parts, is_drawn, monkeypatch):
     drawn = []
     monkeypatch.setattr(routing, "_streamlit_run_script", lambda runner, asked: drawn.append(asked))
     runner = SimpleNamespace(_pages_manager=SimpleNamespace(current_page_script_hash="live"))
-    routing._run_script(runner, RerunData(page_script_hash=page, fragment_id_queue=["part"]))
+    routing._run_script(runner, RerunData(page_script_hash=page, fragment_id_queue=parts))
     assert bool(drawn) is is_drawn
-
-
-def test_a_whole_page_is_always_drawn(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(routing, "_streamlit_run_script", lambda runner, asked: drawn.append(asked))
-    runner = SimpleNamespace(_pages_manager=SimpleNamespace(current_page_script_hash="live"))
-    routing._run_script(runner, RerunData(page_script_hash="home"))
-    assert drawn
 
 
 @pytest.mark.slow

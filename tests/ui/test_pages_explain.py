@@ -179,7 +179,7 @@ def test_the_other_direction_of_kl(open_page, tmp_path):
     np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), expected)
 
 
-@pytest.mark.parametrize("value", ["x", "nan", "1e999", "-3", "", "12345"])
+@pytest.mark.parametrize("value", ["nan", "1e999", "-3", "", "12345"])
 def test_nonsense_in_the_address_is_the_usual_value_or_the_nearest(open_page, tmp_path, value):
     app = open_page(tmp_path, C=value, seen=value, sure=value, **{"from": value, "class": value, "kl": value})
     found = slider(app, "C,").value

@@ -52,9 +52,6 @@ def test_without_runs_it_says_what_to_do(root):
     assert "No runs yet." in texts(at)
     assert [button.label for button in at.button] == ["Start the demo"]
     assert list(root.iterdir()) == []
-
-
-def test_a_missing_folder_of_runs_is_an_empty_one(root):
     root.rmdir()
     assert "No runs yet" in texts(visit())
 

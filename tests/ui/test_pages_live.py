@@ -268,7 +268,7 @@ def test_the_epoch_that_is_shown_can_be_explained(visit, made):
     assert explained.slider(key="epoch_top").value == 3 and made["finished"].id == explained.selectbox[0].value
 
 
-@pytest.mark.parametrize("epoch", ["0", "-4", "999", "x", "٣"])
+@pytest.mark.parametrize("epoch", ["-4", "999", "٣"])
 def test_a_strange_epoch_in_a_link_is_no_accident(visit, made, epoch):
     app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch=epoch)
     assert "epoch 20" in charts_of(app)["pi_hat"]["alt"]

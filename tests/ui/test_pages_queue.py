@@ -72,18 +72,16 @@ def seeds(root) -> list[int]:
     return [run.config().seed for run in waiting_runs(root)]
 
 
-def test_an_empty_queue_says_what_to_do(root):
+def test_an_empty_queue_and_one_without_a_folder_say_what_to_do(root, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setenv("LPS_RUNS", str(root / "nowhere"))
+        assert "No runs are running or waiting." in words(visit("queue"))
     at = visit("queue")
     said = words(at)
     assert "No runs are running or waiting." in said and "Launch a run" in said and "Set up a sweep" in said
     assert "No run is waiting for a slot." not in said
     assert "cpu-0 · free" in said and "cpu-1 · free" in said and not at.dataframe
     assert not [button for button in at.button if button.key == "queue_switch"]
-
-
-def test_a_folder_that_is_not_there_is_an_empty_queue(root, monkeypatch):
-    monkeypatch.setenv("LPS_RUNS", str(root / "nowhere"))
-    assert "No runs are running or waiting." in words(visit("queue"))
 
 
 def test_one_run_at_work(root, alive):

@@ -107,7 +107,7 @@ def show_naming(
         open_next, merge = partial(_open_next, view, cluster), partial(_merge_clusters, view, cluster)
         name_field.ask_name(view, cluster, open_next, merge=merge)
         if (
-            naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
+            naming_wizard.is_on() or _next_unnamed_cluster(view, cluster) is not None
         ):  # the last one's name is still to come
             naming_wizard.offer_wizard(partial(_open_first_unnamed, view, cluster))
         naming_wizard.find_name_field(cluster)
@@ -122,14 +122,14 @@ def show_naming(
 
 
 def _open_next(view: PredictionView, cluster: int) -> None:
-    next_cluster = next_unnamed_cluster(view, cluster)
+    next_cluster = _next_unnamed_cluster(view, cluster)
     if naming_wizard.is_on() and next_cluster is not None:
         _open_cluster(next_cluster)
 
 
 def _open_first_unnamed(view: PredictionView, cluster: int) -> None:
     """Leave a cluster that has a name when the wizard is switched on."""
-    first = next_unnamed_cluster(view, -1)
+    first = _next_unnamed_cluster(view, -1)
     has_name = cluster in {*view.decisions.names, *view.decisions.rejected, *view.defaults}
     if has_name and naming_wizard.is_on() and first is not None:
         _open_cluster(first)
@@ -192,7 +192,7 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
         )
         if decisions:
             _offer_states(view, decisions)
-        next_cluster = next_unnamed_cluster(view, cluster)
+        next_cluster = _next_unnamed_cluster(view, cluster)
         if next_cluster is not None:
             st.button(
                 "Next unnamed cluster",
@@ -211,7 +211,7 @@ def _show_flags(view: PredictionView, cluster: int) -> None:
         st.caption("  \n".join(explanations))
 
 
-def next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
+def _next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
     """Return the next cluster with images that is neither named nor rejected, wrapping around; None without one."""
     named = {*view.decisions.names, *view.decisions.rejected, *view.defaults, cluster}
     waiting = [c.id for c in view.clusters if c.size and c.id not in named]
