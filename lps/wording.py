@@ -34,9 +34,12 @@ def step_in_words(values: Mapping[str, object]) -> str:
 
 def share_of(share: float, count: int) -> str:
     """Format a share of `count` things: "62.5 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
-    if count < _HANDFUL:
-        return f"{round(share * count)} of {count}"
-    return f"{100 * share:.1f} % of {count:,}"
+    return f"{part_of(share, count)} of {count:,}"
+
+
+def part_of(share: float, count: int) -> str:
+    """Format a share of `count` things that the sentence has named: "62.5 %"; if there are few, "5"."""
+    return f"{round(share * count)}" if count < _HANDFUL else f"{100 * share:.1f} %"
 
 
 def data_size(count: float) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, share_of
+from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, part_of, share_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_HAND = re.compile(r"\{'e?s' (?:\*|if)|else 'e?s'\}")  # a plural
@@ -41,4 +41,5 @@ def test_no_plural_is_made_by_hand(room):
 
 def test_a_share_of_a_handful_says_how_many():
     assert share_of(0.625, 8) == "5 of 8" and share_of(2 / 3, 29) == "19 of 29"
+    assert part_of(0.625, 8) == "5" and part_of(0.954, 2400) == "95.4 %"
     assert share_of(0.625, 30) == "62.5 % of 30" and share_of(0.954, 2400) == "95.4 % of 2,400"

@@ -20,6 +20,7 @@ FORMATS = ("markdown", "latex", "csv", "json")
 _DIFFERENCE_HEADS = ("method", "against", "seen", "novel", "all", "NMI", "gap", "seeds")
 DIFFERENCE_CSV = ("difference", "low", "high", "distinguishable", "seeds_needed")
 SCORE_TABLE_HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
+ABOUT_PAPER_CELL = "accuracy on seen, novel and all classes in the same experiment of the LPS paper"
 
 
 # ---------------------------------------------------------------------------------------------------- notes

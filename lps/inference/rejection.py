@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.wording import counted, share_of
+from lps.wording import counted, part_of
 
 NEIGHBOURS = 5
 DEFAULT_KEEP = 0.95  # of the pictures of known classes
@@ -53,8 +53,7 @@ class TradeOff:
             return "No picture gets a class."
         sentence = f"{_percent(self.kept[at])} of the pictures of known classes get a class."
         if self.withheld:
-            accepted, right = (share_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
-            accepted, right = accepted.partition(" of ")[0], right.partition(" of ")[0]
+            accepted, right = (part_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
             sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, "
             sentence += f"{accepted} get a class, and {right} the right one."
         return sentence

@@ -442,7 +442,7 @@ def _group_table(groups: Sequence[Group]) -> Table:
     column_numbers = {column: i for i, column in enumerate(SCORE_COLUMNS, 1)}
     bold = frozenset((row, column_numbers[column]) for row, column in differences.best_cells(groups))
     caption = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
-    published = "Paper: accuracy on seen, novel and all classes in the same experiment of the LPS paper."
+    published = f"Paper: {score_tables.ABOUT_PAPER_CELL}."
     marks = map(sentence, score_tables.about_marks(groups))
     notes = [caption, *marks, *[published] * has_paper, *map(sentence, score_tables.table_notes(groups, scoring=False))]
     return Table("", heads, rows, notes, bold)

@@ -81,7 +81,6 @@ def _variant_columns(table: ablation.AblationTable, pending: set[str]) -> list[C
         reason = "in progress" if row.name in pending else "not run"
         return score_tables.format_cell(row.group, measure) if row.group else reason
 
-    about_paper = "Accuracy on seen, novel and all classes in the same experiment of the LPS paper"
     has_paper = score_tables.has_paper([row.group for row in table.rows if row.group])
     return [
         Column("Variant", lambda row: row.name, "text", pinned=True, width=230),
@@ -90,7 +89,7 @@ def _variant_columns(table: ablation.AblationTable, pending: set[str]) -> list[C
         Column(
             "Paper",
             lambda row: score_tables.paper_cell(row.group) if row.group else "",
-            help=about_paper,
+            help=capitalized(score_tables.ABOUT_PAPER_CELL),
             hidden=not has_paper,
         ),
     ]

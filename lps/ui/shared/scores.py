@@ -139,10 +139,7 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
         columns.append(Column(head, numbers, bold=bold, texts=texts, help=help_text))
     about_n = "Number of runs, one per seed. If a seed was run again, its newest finished run counts"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
-    about_paper = (
-        "Accuracy on seen, novel and all classes in the same experiment of the LPS paper. †: the paper's numbers do "
-        "not add up"
-    )
+    about_paper = f"{capitalized(score_tables.ABOUT_PAPER_CELL)}. †: the paper's numbers do not add up"
     columns.append(
         Column("Paper", score_tables.paper_cell, "text", help=about_paper, hidden=not score_tables.has_paper(groups))
     )
