@@ -7,7 +7,7 @@ TITLE = "Launch"
 ICON = ":material/rocket_launch:"
 GROUP = "Experiments"
 PLACE = 70
-MENU = "New"
-TAB = "One run"
+MENU = "Launch"
+TAB = "Launch"
 
 routing.show_page(page.main)

@@ -7,7 +7,7 @@ TITLE = "Search"
 ICON = ":material/search:"
 GROUP = "Experiments"
 PLACE = 74
-MENU = "New"
+MENU = "Launch"
 TAB = "Search"
 
 routing.show_page(page.main)

@@ -3,11 +3,11 @@
 from lps.ui.server import routing
 from lps.ui.sweeps import page
 
-TITLE = "Sweeps"
+TITLE = "Sweep"
 ICON = ":material/dynamic_feed:"
 GROUP = "Experiments"
 PLACE = 72
-MENU = "New"
+MENU = "Launch"
 TAB = "Sweep"
 
 routing.show_page(page.main)

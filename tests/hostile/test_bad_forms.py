@@ -1,4 +1,4 @@
-"""What a person types wrongly into the pages Launch, Sweeps and Search, and links to them that somebody made up.
+"""What a person types wrongly into the pages Launch, Sweep and Search, and links to them that somebody made up.
 
 At least 100 bad texts for every kind of field go through what reads the form, and a few through the widgets
 themselves: a sentence that stands beside the field or names it, nothing to click, no folder, nothing started.
@@ -349,7 +349,7 @@ def test_links_with_odd_values(page, root):
         if turn % 12:
             query |= SHOWN[page]
         at = visit(page, **query)
-        assert at.title and at.title[0].value in ("Launch", "Sweeps", "Search")
+        assert at.title and at.title[0].value in ("Launch", "Sweep", "Search")
     at = visit(page, **{key: ODD[:24] for key in KEYS[page]})
     assert at.title
 

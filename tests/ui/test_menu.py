@@ -77,9 +77,9 @@ def test_one_new_file_is_a_page(folder):
 def test_nine_places_have_all_pages():
     titles = [entry.menu or entry.title for entry in menu.read_entries()]
     assert list(dict.fromkeys(titles)) == [
-        "Home", "How it works", "Race", "Add pictures", "Clusters", "Predict", "New", "Runs", "Analyze",
+        "Home", "How it works", "Race", "Add pictures", "Clusters", "Predict", "Launch", "Runs", "Analyze",
     ]  # fmt: skip
-    assert all(bool(entry.menu) == bool(entry.tab) for entry in menu.read_entries())
+    assert all(entry.tab == (entry.title if entry.menu else "") for entry in menu.read_entries())
     by_menu = {entry.menu: entry.group for entry in menu.read_entries() if entry.menu}
     assert all(by_menu[entry.menu] == entry.group for entry in menu.read_entries() if entry.menu)
 

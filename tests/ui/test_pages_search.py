@@ -193,7 +193,7 @@ def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, 
     best = read_results(hunted).best
     before = {run.id for run in list_runs(root)}
     button(app, "search_best").click().run()
-    assert not app.exception and app.title[0].value == "Sweeps" and app.query_params["sweep"] == "best-of-hunt"
+    assert not app.exception and app.title[0].value == "Sweep" and app.query_params["sweep"] == "best-of-hunt"
     swept = sweeps.runs_with_tag(root, "sweep:best-of-hunt")
     assert sorted(run.config().seed for run in swept) == [0, 1, 2]
     assert [run.id for run in swept if run.id in before] == list(best.runs)

@@ -1,4 +1,4 @@
-"""The Sweeps page: empty, a form that lays out, one sweep in every condition; clicks that start once."""
+"""The page Sweep: empty, a form that lays out, one sweep in every condition; clicks that start once."""
 
 import csv
 import io

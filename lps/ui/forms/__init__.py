@@ -1,1 +1,1 @@
-"""Forms for settings and lists of named items, shared by Launch, Sweeps and Search. Imports no page."""
+"""Forms for settings and lists of named items, shared by Launch, Sweep and Search. Imports no page."""

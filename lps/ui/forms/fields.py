@@ -1,6 +1,6 @@
 """The fields of run forms, each with its meaning or its error below it.
 
-The fields of Launch show the draft and change it. Those of Sweeps and Search, at the end of this module, store their
+The fields of Launch show the draft and change it. Those of Sweep and Search, at the end of this module, store their
 values in the URL.
 """
 

@@ -25,7 +25,7 @@ def show_list(
     page: name of its file; noun: for an item, also in the URL; items: newest first, each with a `name`;
     draw_line: draws what follows the name in the list; example: a command, shown while the list is empty.
     """
-    page_head.show_title(page.capitalize(), offers_runs=False)
+    page_head.show_title(noun.capitalize(), offers_runs=False)
     error_toasts.show_errors(noun)
     name = st.query_params.get(noun, "")
     open_item = next((item for item in items if item.name == name), None)

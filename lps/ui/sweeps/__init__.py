@@ -1,1 +1,1 @@
-"""The page Sweeps: many runs for one question. Imports what pages share, no other page."""
+"""The page Sweep: many runs for one question. Imports what pages share, no other page."""

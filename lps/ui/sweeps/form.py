@@ -1,4 +1,4 @@
-"""The form of the Sweeps page: a table of the paper or an own layout, what it would start, and the click that does.
+"""The form of the page Sweep: a table of the paper or an own layout, what it would start, and the click that does.
 
 What stands in the form is read into the words of the command line (`sweeps.SweepSpec`, `presets.PresetRequest`), so the
 page, the command and what is kept beside the runs mean the same. The form stands in the page's address.

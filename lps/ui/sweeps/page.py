@@ -1,4 +1,4 @@
-"""The page Sweeps: the list of sweeps, and the progress, actions and results of one sweep.
+"""The page Sweep: the list of sweeps, and the progress, actions and results of one sweep.
 
 The URL stores the open sweep. Its runs are those with its tag.
 """
