@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from lps.analysis import naming
+from lps.analysis.clusters import cluster_indices
 from lps.analysis.labels import LabelCheck, read_clusters
 from lps.analysis.naming import Naming
 from lps.data.classes import Classes
@@ -25,7 +26,7 @@ from lps.store import inherited_files
 from lps.store.events import read_history
 from lps.store.runs import Run
 from lps.store.titles import run_title
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 RULES = {  # which images of a named cluster count as labeled
     "all": "all pictures of the cluster",
@@ -33,6 +34,8 @@ RULES = {  # which images of a named cluster count as labeled
     "looked-at": "only pictures that you assigned one by one",
 }
 CONFIDENCE = 0.9
+_MAX_NAMED = 16  # classes or clusters in a sentence
+_SUFFIX = ", trained on"  # of the name of a run that continues another one
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
 _SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
@@ -46,7 +49,8 @@ class TrainingPlan:
     added: classes that become seen, and seen classes that get more labels. without_labels: named clusters of which no
     image becomes labeled. novel: number of clusters without a name that stay novel; looked_for: number of novel classes
     that the run looks for. aside: number of images that the user removed from their cluster. dissolved: number of
-    clusters that no class of the new run continues. labeled: number of labeled images by class name.
+    clusters that no class of the new run continues. labeled: number of labeled images by class name. classes_in_words:
+    which clusters become which class.
     """
 
     parent: Run
@@ -61,6 +65,7 @@ class TrainingPlan:
     aside: int
     dissolved: int = 0
     labeled: Mapping[str, int] = field(default_factory=dict)
+    classes_in_words: str = ""
 
     def in_words(self) -> str:
         """ "4 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name and 1 name stay novel"."""
@@ -184,7 +189,62 @@ def plan_continued_training(
     )
     names = [*split.class_names[: split.classes.seen], *new_classes]
     labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
-    return TrainingPlan(run, config, confirmed, weights, tuple(new_classes), *parts, len(dissolved), labeled)
+    sentence = _classes_in_words(label_check, unnamed, names, novel, dissolved)
+    return TrainingPlan(run, config, confirmed, weights, tuple(new_classes), *parts, len(dissolved), labeled, sentence)
+
+
+def _classes_in_words(
+    label_check: LabelCheck, unnamed: Mapping[int, int | None], names: list[str], novel: list[int], dissolved: list[int]
+) -> str:
+    """Say which clusters become which class: "The new run learns cat; frog from clusters 5 and 7. Cluster 8 stays ...".
+
+    names: the classes of the new run that have labels.
+    """
+    decisions, root_by_name = label_check.decisions, {}
+    for root in label_check.ids:
+        name = decisions.names.get(root) or label_check.defaults.get(root)
+        if name and root not in decisions.rejected:
+            root_by_name[name.casefold()] = root
+    as_before, changed = [], []
+    for name in names:
+        root = root_by_name.pop(name.casefold(), None)
+        parts = [] if root is None else decisions.parts(root)
+        parts += [part for part, target in unnamed.items() if target is not None and target == root]
+        if root is None or (root < label_check.split.classes.seen and not parts):
+            as_before.append(name)
+        else:
+            changed.append(f"{name} from {_clusters_in_words(label_check, [root, *parts])}")
+    learned = "; ".join([*[_joined(as_before)] * bool(as_before), *_shortened(changed)])
+    sentence, waiting = f"The new run learns {learned}.", [*novel, *root_by_name.values()]
+    for clusters, one, many in ((waiting, "stays novel", "stay novel"), (dissolved, "is dissolved", "are dissolved")):
+        if clusters:
+            fate = one if len(clusters) == 1 else many
+            sentence += f" {capitalized(_clusters_in_words(label_check, clusters))} {fate}."
+    return sentence
+
+
+def _clusters_in_words(label_check: LabelCheck, clusters: list[int]) -> str:
+    """Return "clusters 5, 7 and 10 (split off from 7)": where most images of a cluster were that the user made."""
+    split, decisions, texts = label_check.split, label_check.decisions, []
+    for cluster in sorted(clusters):
+        moved = [image for image, target in decisions.moved.items() if target == cluster]
+        rows = cluster_indices(np.array(moved, np.int64), split.unlabeled)
+        origins = label_check.network.predicted[rows[rows >= 0]]
+        is_part = cluster in decisions.created_clusters and len(origins)
+        texts.append(f"{cluster} (split off from {np.bincount(origins).argmax()})" if is_part else str(cluster))
+    return f"cluster{'s' * (len(texts) > 1)} {_joined(texts)}"
+
+
+def _joined(texts: list[str]) -> str:
+    """Return "a, b and c"."""
+    *others, last = _shortened(texts)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    """Return all texts; of more than `_MAX_NAMED`, the first ones and the number of the others."""
+    left = len(texts) - _MAX_NAMED
+    return [*texts[:_MAX_NAMED], f"{left} more"] if left > 0 else texts
 
 
 def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Naming) -> list[int]:
@@ -262,7 +322,9 @@ def start_continued_training(
     def bring(folder: Path) -> None:
         inherited_files.write_inherited(folder, planned.confirmed, planned.weights)
 
-    name = name or f"{run_title(planned.parent)} + {counted(planned.confirmed.named, 'name')}"
+    title, suffix, _ = run_title(planned.parent).partition(_SUFFIX)
+    again = " again" if suffix else ""
+    name = name or f"{title}{_SUFFIX}{again} with {counted(planned.confirmed.named, 'name')}"
     order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]
 

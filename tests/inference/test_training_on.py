@@ -101,6 +101,17 @@ def test_merged_clusters_are_one_class_and_one_may_add_to_a_seen_one(run):
     assert pictures(planned, 2) == members(run, 9).tolist()  # and none that the network itself put in class 2
     assert planned.looked_for == 2
     assert "1 new seen class, more labels for 1 class" in planned.in_words()
+    learned = "The new run learns 0, 1, 3 and 4; 2 from clusters 2 and 9; seven from clusters 7 and 8."
+    assert planned.classes_in_words == f"{learned} Clusters 5 and 6 stay novel."
+
+
+def test_a_split_that_undoes_a_merge_is_said(run):
+    say(run, {"do": "merge", "id": 8, "into": 7}, name(7, "seven"))
+    say(run, {"do": "split", "images": members(run, 8).tolist(), "new": 10})
+    told = plan(run).classes_in_words
+    assert told.endswith("seven from clusters 7 and 8. Clusters 5, 6, 9 and 10 (split off from 8) stay novel.")
+    told = plan(run, unnamed={5: 7, 6: None}).classes_in_words
+    assert "seven from clusters 5, 7 and 8. Clusters 9 and 10 (split off from 8) stay novel. Cluster 6 is" in told
 
 
 def test_what_a_person_took_out_is_not_labeled(run):
@@ -252,7 +263,7 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
     planned = plan(run, from_weights=True)
     child = launched(planned, monkeypatch)
-    assert child.title == "digits + 1 name" and inherited_files.parent_of(child) == run.id
+    assert child.title == "digits, trained on with 1 name" and inherited_files.parent_of(child) == run.id
     count = len(members(run, 7))
     from_where = f"continues {run.id[-6:]} from its final weights, with {count} pictures labeled by 1 cluster name"
     assert inherited_files.parent_in_words(child) == from_where
@@ -275,6 +286,7 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     assert (second.confirmed.given[np.isin(second.confirmed.images, first.confirmed.images)] == 5).all()
     assert second.confirmed.pictures == len(second.confirmed.images) - len(first.confirmed.images)
     assert prepare(second.config, second.confirmed).split.class_names[5:7] == ("7", "eight or so")
+    assert launched(second, monkeypatch).title == "digits, trained on again with 1 name"
 
 
 def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():

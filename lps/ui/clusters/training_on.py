@@ -92,6 +92,7 @@ def _ask_next_run(view: PredictionView) -> None:
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
     _show_named(view, planned)
+    st.markdown(escape.markdown(planned.classes_in_words))
     for notice_text in planned.notices():
         st.caption(escape.markdown(notice_text))
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
