@@ -1,7 +1,7 @@
 """Format counts, sizes, durations and ages in the same way everywhere."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _HANDFUL = 30  # things, below which a percentage says too little without their number
 
@@ -15,6 +15,12 @@ def counted(number: float, noun: str) -> str:
     """Format a number with its noun: "1 epoch", "2,000 images", "2 classes"."""
     suffix = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,.0f} {noun}{suffix}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return "a", "a and b", or "a, b and c"."""
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def step_in_words(values: Mapping[str, object]) -> str:

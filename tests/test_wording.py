@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, part_of, share_of
+from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, listed, part_of, share_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_HAND = re.compile(r"\{'e?s' (?:\*|if)|else 'e?s'\}")  # a plural
@@ -37,6 +37,10 @@ def test_an_estimate_is_no_more_exact_than_it_deserves():
 def test_no_plural_is_made_by_hand(room):
     files = [path for path in (ROOT / room).rglob("*.py") if BY_HAND.search(path.read_text(encoding="utf-8"))]
     assert files == []
+
+
+def test_texts_are_listed_with_and():
+    assert [listed("abc"[:count]) for count in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
 
 
 def test_a_share_of_a_handful_says_how_many():

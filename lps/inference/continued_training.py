@@ -26,7 +26,7 @@ from lps.store import inherited_files
 from lps.store.events import read_history
 from lps.store.runs import Run
 from lps.store.titles import run_title
-from lps.wording import capitalized, counted
+from lps.wording import capitalized, counted, listed
 
 RULES = {  # which images of a named cluster count as labeled
     "all": "all pictures of the cluster",
@@ -214,7 +214,7 @@ def _classes_in_words(
             as_before.append(name)
         else:
             changed.append(f"{name} from {_clusters_in_words(label_check, [root, *parts])}")
-    learned = "; ".join([*[_joined(as_before)] * bool(as_before), *_shortened(changed)])
+    learned = "; ".join([*[listed(_shortened(as_before))] * bool(as_before), *_shortened(changed)])
     sentence, waiting = f"The new run learns {learned}.", [*novel, *root_by_name.values()]
     for clusters, one, many in ((waiting, "stays novel", "stay novel"), (dissolved, "is dissolved", "are dissolved")):
         if clusters:
@@ -232,13 +232,8 @@ def _clusters_in_words(label_check: LabelCheck, clusters: list[int]) -> str:
         origins = label_check.network.predicted[rows[rows >= 0]]
         is_part = cluster in decisions.created_clusters and len(origins)
         texts.append(f"{cluster} (split off from {np.bincount(origins).argmax()})" if is_part else str(cluster))
-    return f"cluster{'s' * (len(texts) > 1)} {_joined(texts)}"
-
-
-def _joined(texts: list[str]) -> str:
-    """Return "a, b and c"."""
-    *others, last = _shortened(texts)
-    return f"{', '.join(others)} and {last}" if others else last
+    noun = "cluster" if len(texts) == 1 else "clusters"
+    return f"{noun} {listed(_shortened(texts))}"
 
 
 def _shortened(texts: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from lps.__main__ import main
+from lps.analysis import naming
 from lps.files.locks import try_lock
 from lps.inference import export_job, model_folder, prediction_files, prediction_job
 from lps.interop import uploaded_folders
@@ -24,9 +25,11 @@ from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.training import loop
+from lps.ui.predict import training_data
 from lps.ui.server import uploads
 from tests import vector_files
 from tests.inference.test_prediction import digits, saved
+from tests.sample_runs import make_run
 from tests.ui.test_serving import ask
 from tests.visiting import visit, words_of
 
@@ -83,6 +86,18 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
+
+
+def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_path):
+    run = make_run(tmp_path, epochs=2)
+    known = "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4)"
+    assert training_data._describe_training_data(run) == f"{known} and 5 novel classes"
+    steps = [{"do": "name", "id": 5, "name": "five"}, {"do": "name", "id": 7, "name": "seven"}]
+    naming.record_steps(run, 2, [*steps, {"do": "merge", "id": 8, "into": 7}, {"do": "merge", "id": 9, "into": 2}])
+    named = f"{known}, 2 clusters with your names (five, seven)"
+    assert training_data._describe_training_data(run) == f"{named} and 1 cluster without a name"
+    naming.record_steps(run, 2, [{"do": "reject", "id": 6}])
+    assert training_data._describe_training_data(run) == named.replace("),", ") and")
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
     st.markdown(
         summarize_clusters(view)
         if state.is_over
-        else f"These are the clusters of epoch {view.epoch}; they still change."
+        else f"These are the clusters of epoch {view.epoch}; they still change. You can name them when the run ends."
     )
     if state.is_over:
         flags = [flag for flag in FLAGS if any(flag in cluster.flags for cluster in view.clusters)]
@@ -157,9 +157,9 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id)
-    obstacle = too_early or ("" if unnamed else "Every cluster has a name")
-    if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
-        routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
+    if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", too_early, is_next=bool(unnamed)):
+        first = (unnamed or ordered)[0]  # a name can be changed, too
+        routing.turn_to("clusters", run=run.id, cluster=str(first.id), **(_IN_TURN if unnamed else _IN_SIGHT))
     obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
     obstacle = obstacle or ("Name a cluster first" if view.decisions.only_splits else "")
     if _draw_step_button("Train again with these names", f"train_on:{run.id}", "model_training", obstacle):

@@ -1,16 +1,19 @@
 """Say what a model was trained on, and warn if most of the predicted pictures are unlike its training pictures."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 
+from lps.analysis import naming
 from lps.errors import UserError
 from lps.inference.prediction_result import PredictionResult
 from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.pictures import nouns, points
+from lps.ui.pictures import nouns, points, predictions
 from lps.ui.shared import escape
-from lps.wording import counted
+from lps.wording import counted, listed
 
 _MAX_NAMED = 8  # classes
 _FEWEST = 5  # pictures of a warning: of fewer, several may be far from all others by chance
@@ -23,16 +26,32 @@ def show_training_data(run: Run) -> None:
 
 
 def _describe_training_data(run: Run) -> str:
-    """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes"."""
+    """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes".
+
+    Once the user has named clusters: "..., 3 clusters with your names (six, seven, nine) and 1 without a name".
+    """
     name = _name_data(run)
     try:
         split = points.read_partition(run).split
+        seen, novel = split.classes.seen, split.classes.total - split.classes.seen
+        text = f"{name}: {counted(seen, 'class')} with labels ({_list_names(split.class_names[:seen])})"
+        named_epochs = naming.named_epochs(naming.read_entries(run))
+        epochs = [epoch for epoch in points.stored_epochs(run) if epoch in named_epochs]
+        view = predictions.read_view(run, epochs[-1], is_thorough=False) if epochs else None
     except UserError:
         return name
-    seen = split.classes.seen
-    names = ", ".join(split.class_names[: min(seen, _MAX_NAMED)]) + ", …" * (seen > _MAX_NAMED)
-    novel = split.classes.total - seen
-    return f"{name}: {counted(seen, 'class')} with labels ({names}) and {counted(novel, 'novel class')}"
+    if view is None:
+        return f"{text} and {counted(novel, 'novel class')}"
+    found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
+    names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
+    unnamed = counted(len(found) - len(names), "cluster")
+    parts = [text] + [f"{counted(len(names), 'cluster')} with your names ({_list_names(names)})"] * bool(names)
+    parts += [f"{unnamed} without a name"] * (len(names) < len(found))
+    return listed(parts)
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMED]) + ", …" * (len(names) > _MAX_NAMED)
 
 
 def _name_data(run: Run) -> str:
