@@ -97,6 +97,16 @@ def test_one_run_alone_suggests_a_partner(opened, made):
     assert "pace-B" in charts_of(app)
 
 
+def test_a_recorded_race_leads_back_to_the_own_runs(opened, made, monkeypatch, tmp_path):
+    recorded = make_run(tmp_path / "recorded", epochs=2, name="shown")
+    (recorded.folder / "recorded.json").write_text("{}")
+    app = opened()
+    assert "own_race" not in {button.key for button in app.button}
+    app = visit("pace", run=recorded.id)
+    app.button(key="own_race").click().run()
+    assert app.query_params["run"] == [made[name].id for name in ("lps", "orca", "short")]
+
+
 def test_a_run_without_a_partner_says_so(opened):
     assert "No finished run of another method" in words_of(opened("other split"))
 

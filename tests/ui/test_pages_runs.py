@@ -507,7 +507,7 @@ def test_news_are_told_once(root, made):
         assert notices.list_news(watched, [run]) == [] and notices.list_news(watched, [run]) == []
     (run.folder / "exit.json").write_bytes(ending)
     (said,) = notices.list_news(watched, [run])
-    assert "has finished" in said[0] and "accuracy" in said[0]
+    assert "has finished" in said[0] and said[0].endswith(f" %. [Open the run](/live?run={run.id})")
     assert notices.list_news(watched, [run]) == []
     assert notices.list_news(notices.Watched(), [run]) == [], "another session was not there when it happened"
 

@@ -17,7 +17,7 @@ from lps.settings import cli_args, config
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.race import page
-from lps.ui.shared import comparable_runs
+from lps.ui.shared import comparable_runs, notices
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run, make_unreadable
 
@@ -53,6 +53,9 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     runs = [first, *left_out, without, scale, gcd, other_seed, older]
     assert comparable_runs.find_partners(first, runs) == [without, older, gcd, scale]
     assert comparable_runs.default_candidates(runs) == [first, without]
+    assert comparable_runs.find_margin_pair(without, runs) == [first, without]
+    assert notices._link_to_run(first, runs) == f"[Watch the race](/pace?run={first.id}&run={without.id})"
+    assert not any(comparable_runs.find_margin_pair(run, runs) for run in (older, scale, other_seed))
     without_it = [run for run in runs if run != without]
     assert comparable_runs.default_candidates(without_it) == [first, older, gcd, scale]
     assert comparable_runs.default_candidates([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed

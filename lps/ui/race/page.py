@@ -60,6 +60,8 @@ def _show_race(runs: list[Run]) -> None:
     with menu_area:
         selected, num_candidates = _pick_runs(runs)
         racing_runs = _runs_of_one_split(selected)
+        if all(run.is_recorded for run in racing_runs):
+            _offer_own_race(runs)
         if len(racing_runs) == 1:
             _suggest_partners(racing_runs[0], runs)
         _show_left_out(racing_runs, max(num_candidates, len(racing_runs)))
@@ -133,6 +135,16 @@ def _runs_of_one_split(selected: list[Run]) -> list[Run]:
         sentence += f"images and labels are not the same: {reason}."
         st.warning(escape.markdown(sentence), icon=":material/call_split:")
     return matching
+
+
+def _offer_own_race(runs: list[Run]) -> None:
+    """Offer the user's own runs beside a recorded race, those that the page shows without a choice."""
+    own_runs = comparable_runs.default_candidates(runs)[: comparable_runs.NUM_DEFAULT_RUNS]
+    if not own_runs[0].is_recorded:
+        label = f"Your own runs: {' and '.join(map(titles.run_title, own_runs))}"
+        ids = [run.id for run in own_runs]
+        icon = ":material/arrow_back:"
+        st.button(escape.markdown(label), key="own_race", icon=icon, on_click=_choose_runs, args=(ids,))
 
 
 def _suggest_partners(run: Run, runs: list[Run]) -> None:

@@ -112,6 +112,18 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes
     return [run for _, run in sorted(best_by_setup.values(), key=lambda pair: pair[0])]
 
 
+def find_margin_pair(run: Run, runs: list[Run]) -> list[Run]:
+    """Return two runs of LPS that differ only in the margin, the one with it first, if `run` is one; else none."""
+    settings = run.config_if_readable()
+    if settings is None or settings.method != "lps":
+        return []
+    for partner in find_partners(run, runs, same_seed=True, includes_alive=True):
+        has_margin = partner.config().hyperparameters.get("use_margin")
+        if {has_margin, settings.hyperparameters.get("use_margin")} == {True, False}:
+            return [] if describe_difference(run, partner) else [partner, run] if has_margin else [run, partner]
+    return []
+
+
 def _setup_of(settings: Config) -> tuple:
     return settings.method, tuple(sorted((name, str(value)) for name, value in settings.hyperparameters.items()))
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -23,11 +24,13 @@ from lps.settings.config import Config
 from lps.settings.given_prior import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, export_buttons, select
+from lps.ui.server import paths
+from lps.ui.shared import comparable_runs, escape, export_buttons, select
 from lps.wording import counted, data_size
 
 TICK_S = 5.0
 _MAX_TOASTS = 3  # toasts at a time
+_RECENT = 20  # runs among which the other run of a pair is searched
 _URGENT = ("loss", "collapse", "empty")  # alarms that are worth a toast; a growing gap is part of some methods' course
 _TOASTS = {
     "finished": ("has finished", ":material/check_circle:"),
@@ -91,7 +94,7 @@ def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
         if (is_alive or has_ended) and events_size != watched.events_sizes.get(run_id):
             sentences += _new_alarms(watched, run, is_first=is_first)
         if has_ended:
-            sentences += _describe_end(run)
+            sentences += _describe_end(run, runs)
         watched.end_times[run_id], watched.events_sizes[run_id] = end_time, events_size
         (watched.alive_ids.add if is_alive else watched.alive_ids.discard)(run_id)
     return sentences
@@ -107,7 +110,7 @@ def _look_at(run: Run) -> tuple[int, tuple[int, int], bool]:
 _looks: FolderCache[tuple] = FolderCache(may_keep=lambda look: not look[-1])  # a run that begins writes process.json
 
 
-def _describe_end(run: Run) -> list[tuple[str, str]]:
+def _describe_end(run: Run, runs: list[Run]) -> list[tuple[str, str]]:
     state = run.state()
     if state.name not in _TOASTS:
         return []
@@ -121,7 +124,15 @@ def _describe_end(run: Run) -> list[tuple[str, str]]:
         if score is None
         else f". Its accuracy on all classes is {100 * score:.1f} %"
     )
-    return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{details}", icon)]
+    return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{details}. {_link_to_run(run, runs)}", icon)]
+
+
+def _link_to_run(run: Run, runs: list[Run]) -> str:
+    """Return a link to the race of a run with and without the margin, such as the demo, otherwise to its page."""
+    pair = comparable_runs.find_margin_pair(run, runs[:_RECENT])
+    label, page = ("Watch the race", "pace") if pair else ("Open the run", "live")
+    address = urlencode([("run", shown.id) for shown in pair or [run]])
+    return f"[{label}]({paths.path_of(f'{page}?{address}')})"
 
 
 def _new_alarms(watched: Watched, run: Run, is_first: bool) -> list[tuple[str, str]]:
