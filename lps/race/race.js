@@ -3,7 +3,7 @@
 // A place `p` on the clock is a number: at a whole one epochs[p] has been reached, between two of them it is on the way.
 // Marks and bars stand where they were measured, and travel only in the last part of the way to the next measurement;
 // every number that can be read is the one that was measured last, and is hidden while what it belongs to travels.
-// Where measurements follow each other quickly (the steps of an epoch) marks glide, and their numbers tick after them.
+// Where measurements follow each other quickly (the steps of an epoch), marks and their numbers change together, in jumps.
 "use strict";
 
 const RACE_SPEEDS = [0.5, 1, 2, 4];
@@ -91,9 +91,8 @@ function raceHidden(course, read, now) {
   const seen = isOff((one) => one.seen, 1), novel = isOff((one) => one.novel, 1);
   return {
     seen, novel, gap: seen || novel,
-    guesses: !now.ticks.guesses && isOff((one) => one.guesses, 1),
-    kl: !now.ticks.kl && isOff((one) => one.kl, course.kl),
-    brake: !now.ticks.brake && (isOff((one) => one.brake.seen, course.margin) || isOff((one) => one.brake.novel, course.margin)),
+    guesses: isOff((one) => one.guesses, 1), kl: isOff((one) => one.kl, course.kl),
+    brake: isOff((one) => one.brake.seen, course.margin) || isOff((one) => one.brake.novel, course.margin),
   };
 }
 
@@ -504,20 +503,18 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
   function draw(moves) {
     if (theme !== getComputedStyle(root).colorScheme + dark.matches) return measure();
     const shown = moves && !still.matches, at = shown ? p : lastMoment();
-    const readings = race.runs.map((_, number) => raceReading(race, course, number, at, shown, isTaken));
-    race.runs.forEach((run, number) => {
-      const now = readings[number], [field, side] = lanes[number].canvases;
-      raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
-      raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last && race.runs.every((one) => one.is_over));
-    });
-    const now = performance.now();
-    if (!moves || lanes.some(({ read }) => !read) || now - written > RACE_TEXTS_MS) { // new lanes have not said anything yet
-      written = now;
+    const time = performance.now();
+    if (!moves || lanes.some(({ read }) => !read) || time - written > RACE_TEXTS_MS) { // new lanes have not said anything yet
+      written = time;
       write();
     }
-    readings.forEach((reading, number) => {
-      const { texts, read } = lanes[number];
-      for (const [name, isHidden] of Object.entries(raceHidden(course, read, reading))) texts[name].classList.toggle("is-on-its-way", isHidden);
+    race.runs.forEach((run, number) => {
+      const { texts, read, canvases: [field, side] } = lanes[number];
+      const now = raceReading(race, course, number, at, shown, isTaken);
+      for (const name of Object.keys(now.ticks)) if (now.ticks[name]) now[name] = read[name];
+      raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
+      raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last && race.runs.every((one) => one.is_over));
+      for (const [name, isHidden] of Object.entries(raceHidden(course, read, now))) texts[name].classList.toggle("is-on-its-way", isHidden);
     });
   }
 

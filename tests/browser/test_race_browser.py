@@ -152,19 +152,24 @@ def test_marks_rest_at_their_numbers_and_no_number_is_read_beside_a_mark_that_tr
     assert any(is_hidden for *_, is_hidden in watched)
 
 
-def test_numbers_of_quick_steps_tick_and_do_not_blink(open_file, studio, tmp_path):
+def test_numbers_of_quick_steps_tick_with_their_marks_and_do_not_blink(open_file, studio, tmp_path):
     run = make_run(studio.runs, epochs=2, seed=8)
     measure(run, {"steps/kl": [0.8 - 0.04 * step for step in range(16)]})
     page = open_file("#at=0.06", path=race_document.write([run], tmp_path / "quick.html"))
     page.evaluate(
-        """() => { window.hidden = 0;
-        const text = document.querySelector('[data-of=kl]');
+        """() => { window.hidden = 0; window.apart = 0; window.drawn = new Set();
+        const text = document.querySelector('[data-of=kl]'), draw = raceDrawSide;
+        window.raceDrawSide = (...all) => {
+            draw(...all);
+            drawn.add(all[4].kl);
+            apart = Math.max(apart, Math.abs(all[4].kl - parseFloat(text.textContent.slice(3))));
+        };
         new MutationObserver(() => { hidden += text.classList.contains('is-on-its-way'); })
             .observe(text, {attributes: true, attributeFilter: ['class']}); }"""
     )
     page.keyboard.press("Space")
     page.wait_for_function(f"() => Number(document.querySelector('{RACE}').dataset.at) >= 0.9")
-    assert page.evaluate("hidden") == 0
+    assert page.evaluate("hidden") == 0 and page.evaluate("apart") < 0.006 and page.evaluate("drawn.size") > 3
 
 
 def test_the_number_of_a_mark_that_travels_cannot_be_seen(open_file):
