@@ -208,7 +208,7 @@ def test_no_method_and_no_path_is_forgotten(beyond, method, path):
 @pytest.mark.parametrize(
     "options, environment, sentence",
     [
-        (["--server.address", "0.0.0.0", "--server.allowedHosts", "*"], {}, "server.allowedHosts: '*' is not a host"),
+        (["--server.address", "0.0.0.0", "--server.allowedHosts", "*"], {}, "server.allowedHosts: '*' is no host"),
         ([], {"LPS_TOKEN": "short"}, "LPS_TOKEN: must have at least 32"),
     ],
     ids=["every name", "short token"],
@@ -349,10 +349,11 @@ def test_all_other_addresses_need_a_name_and_get_a_token(address):
     assert len(first) == 64 and first != second
 
 
-@pytest.mark.parametrize("names", [["*"], ["gpu7", "a:80"], [""]])
+@pytest.mark.parametrize("names", [["*"], ["gpu7", "a:80"], [""], ["[::1]:80"], ["[fe80::1]"], ["::1:80:x"]])
 def test_a_name_with_a_port_and_a_pattern_are_no_names(names):
-    with pytest.raises(UserError, match="is not a host name or an address; leave out the port"):
+    with pytest.raises(UserError, match="is no host name or address; leave out port"):
         guard.make_access_rules("::", names)
+    assert guard.make_access_rules("::", ["fe80::1"]).names == {"fe80::1"}
 
 
 def test_no_script_of_a_page_runs_but_streamlits_own():

@@ -9,8 +9,10 @@ The class is plain ASGI and does not depend on Streamlit. Every answer, also a r
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
+import ipaddress
 import os
 import re
 import secrets
@@ -83,7 +85,7 @@ def make_access_rules(address: str, names: list[str], port: int | None = None, t
     """
     if wide := [name for name in names if not _is_host_name(name)]:
         raise UserError(
-            "server.allowedHosts", f"{shorten(wide[0])} is not a host name or an address; leave out the port"
+            "server.allowedHosts", f"{shorten(wide[0])} is no host name or address; leave out port and brackets"
         )
     if token and (len(token) < _TOKEN_LENGTH or not (token.isascii() and token.isalnum())):
         raise UserError("LPS_TOKEN", f"must have at least {_TOKEN_LENGTH} letters and digits")
@@ -100,8 +102,11 @@ def make_access_rules(address: str, names: list[str], port: int | None = None, t
 
 
 def _is_host_name(name: str) -> bool:
-    host, port = _split_host(f"[{name}]" if name.count(":") > 1 else name)
-    return bool(host) and port is None and all(c.isalnum() or c in "-._:[]" for c in host)
+    if ":" in name:
+        with contextlib.suppress(ValueError):
+            return not ipaddress.IPv6Address(name).scope_id  # no browser sends one
+        return False
+    return bool(name) and all(c.isalnum() or c in "-._" for c in name)
 
 
 def store_token(token: str, path: Path) -> None:
