@@ -79,6 +79,7 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
         (["7.0", "-1.0", "30.0"] * 30, {}, ("7", "30"), [0, -1, 1]),
         (["7.0", "-1.0", "30"] * 30, {}, ("30", "7.0"), [1, -1, 0]),
         (["b", "NaN", "a", "NA", "<NA>", "None"] * 15, {}, ("a", "b"), [1, -1, 0]),
+        (["b", "", "NA"] * 30, {}, ("NA", "b"), [1, -1, 0]),
         (["7", "--5", "-3"] * 30, {}, ("--5", "-3", "7"), [2, 0, 1]),
         ([1, 0, -1] * 30, {"class_names": ["b", "a"]}, ("b", "a"), [1, 0, -1]),
         (["b", "", " a "] * 30, {}, ("a", "b"), [1, -1, 0]),
@@ -265,6 +266,7 @@ def test_blank_lines_between_all_labels_mean_nothing(tmp_path):
         ([("vector", "label"), ("1", "a")], "has a column of vectors"),
         ([("name", "kind"), ("1", "a")], "no item has a label in the column label; the file has 'name', 'kind'"),
         ([("id;label",), ("1;a",)], "the file has 'id;label'; expected a column label"),
+        ([], r"birds\.csv' has no header; expected the names of its columns, such as id,label"),
     ],
 )
 def test_a_misfit_in_the_table_beside_a_npy_gets_one_sentence(tmp_path, rows, sentence):

@@ -173,7 +173,7 @@ LABELS = {
     "bytes": (pyarrow.array([b"dog", None, b"", "é".encode()]), [0, -1, -1, 1]),
     "dictionary": (pyarrow.array(["dog", None, "cat", "dog"]).dictionary_encode(), [1, -1, 0, 1]),
     "int8": (pyarrow.array([3, -1, 2, None], pyarrow.int8()), [1, -1, 0, -1]),
-    "large_string": (pyarrow.array(["b", None, "", "a"], pyarrow.large_string()), [1, -1, -1, 0]),
+    "large_string": (pyarrow.array(["b", None, "", "NA"], pyarrow.large_string()), [1, -1, -1, 0]),
 }
 
 

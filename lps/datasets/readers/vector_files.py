@@ -41,9 +41,9 @@ _SMALLEST = 1e-30  # a vector with only smaller numbers is lost in float32
 _PIECE = 4096  # vectors processed together
 _TABLE_ROWS = 4096  # rows of Parquet decoded together
 _WHOLE = re.compile("-?[0-9]+")
-# pandas writes a column of whole numbers with gaps as 0.0, -1.0, and a gap among texts as one of the others.
-_WHOLE_FLOAT = re.compile(r"-?[0-9]+\.0")
-_UNKNOWN = ("-1", "-1.0", "nan", "NaN", "NA", "<NA>", "None")
+_WHOLE_FLOAT = re.compile(r"-?[0-9]+\.0")  # as pandas writes a column of whole numbers with gaps
+_UNKNOWN = ("-1", "-1.0")
+_GAPS = ("nan", "NaN", "NA", "<NA>", "None")  # as pandas and R write a gap among texts
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ def _of_csv(path: Path, count: int) -> dict[str, object]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)
             header = next(rows, [])
+            if not "".join(header).strip():
+                raise _wrong(f"{quoted(path)} has no header; expected the names of its columns, such as id,label")
             names = _column_indices(header)
             if _VECTOR in names:
                 raise _wrong(
@@ -433,10 +435,13 @@ def _check_ids(ids: tuple[str, ...]) -> None:
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return (int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
 
-    A missing label, an empty one, -1 and `_UNKNOWN` texts are unknown. Numeric labels are indices of class_names if a
-    file has these; otherwise every different label is a class: numbers by size, texts alphabetically.
+    A missing label, an empty one and -1 are unknown; in a column without an empty one, `_GAPS` are, too. Numeric labels
+    are indices of class_names if a file has these; otherwise every different label is a class: numbers by size, texts
+    alphabetically.
     """
     label_texts = [] if table.labels is None else [_label(value) for value in table.labels]
+    unknown = _UNKNOWN if "" in label_texts else (*_UNKNOWN, *_GAPS)
+    label_texts = ["" if text in unknown else text for text in label_texts]
     different = set(label_texts) - {""}
     if not different:
         found = ", ".join(map(shorten, table.present[:_SHOWN]))
@@ -474,12 +479,11 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _label(value) -> str:
-    """Return a label as the name of a class; "" if it is unknown."""
+    """Return a label as text; "" if it is missing."""
     if isinstance(value, float):
         if math.isnan(value):
             return ""
         if not value.is_integer():
             raise _wrong(f"label {value:g} is not a whole number; expected class ids, names, or -1 for unknown")
         value = int(value)
-    text = next(_texts([value], _LONGEST_LABEL, "label"))
-    return "" if text in _UNKNOWN else text
+    return next(_texts([value], _LONGEST_LABEL, "label"))
