@@ -638,6 +638,7 @@ def _defaults(dataset: str, method: str, fingerprint: tuple) -> Mapping[str, obj
 
 def configure_stored(values: Mapping[str, object]) -> Config:
     """Return the checked `Config` of a whole stored record; a missing setting takes its `ParameterDocs.before`."""
+    given_prior.check_stored(values.get(given_prior.SHARES))
     method = values.get("method")
     own_parameters: Mapping[str, Parameter] = {}
     with suppress(UserError):  # `configure` raises it with all choices

@@ -49,6 +49,14 @@ def read_shares(text: str) -> str:
     return " ".join(f"{share:.9g}" for share in _checked([float(word) for word in words]))
 
 
+def check_stored(shares: object) -> None:
+    """Raise `BadSetting` if a stored config has the name of a file: it must not depend on a file elsewhere."""
+    if isinstance(shares, str) and _first_misfit(_split_shares(shares)) is not None:
+        raise BadSetting(
+            SHARES, f"{shorten(shares, 120)} is not a list of numbers; expected shares such as 0.5 0.3 0.2"
+        )
+
+
 def shares_of(text: str) -> list[float]:
     """Return the numbers of a text from `read_shares`, divided by their sum."""
     shares = [float(word) for word in _split_shares(text)]

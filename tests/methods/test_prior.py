@@ -194,6 +194,8 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path.unlink()
     assert config.prior_shares == "0.5 0.25 0.25"
     assert type(config).from_json(config.to_json()) == config
+    with pytest.raises(UserError, match="shares.txt' is not a list of numbers; expected shares such as"):
+        type(config).from_json(config.to_json().replace("0.5 0.25 0.25", str(path)))
     (tmp_path / "link.txt").symlink_to(path)
     path.write_text("0.5 0.25 0.25")
     assert configure({"prior": "given", "prior.shares": str(tmp_path / "link.txt")}) == config
