@@ -205,16 +205,17 @@ def launch(
     `margin_scale=5`. light: use defaults that train in minutes without a GPU (`lps.settings.recipes`). runs: the folder
     of the runs; default: LPS_RUNS, else `runs`. on: run on SLURM with these options, named as after --slurm:
     `{"partition": "gpu", "time": "4:00:00"}`, or `{}` for the cluster's defaults; `extra` may be a list, and
-    `job_options` names another executor than "slurm". Warns if the labels look so unequal that another prior is
-    advised.
+    `job_options` names another executor than "slurm". Warns of what a launch on the command line warns of, and if the
+    labels look so unequal that another prior is advised.
     """
     settings_by_key = _by_key(method, settings)
     lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | settings_by_key)
     job_options = None if on is None else _options(on)
     submit.check_configs([config], job_options is None, fetch=True, check_start=start_check.check_start_in_subprocess)
-    if advice := preflight.prior_advice(config):
-        warnings.warn(advice.words, stacklevel=2)
+    advice = preflight.prior_advice(config)
+    for sentence in [*preflight.start_warnings(config), *([advice.words] if advice else [])]:
+        warnings.warn(sentence, stacklevel=2)
     return Run(submit.create_runs(_root(runs), [submit.RunRequest(config, name)], on=job_options)[0].folder)
 
 

@@ -80,8 +80,8 @@ def test_launch_wait_events(tmp_path, started):
 @pytest.mark.slow
 def test_unequal_labels_are_warned_of_with_the_advised_prior(tmp_path, started):
     unequal = {"split_rule": "stratified", "split_labeled_imbalance": 10}
-    with pytest.warns(UserWarning, match="prior = confident"):
-        runs = [api.launch(runs=tmp_path, **unequal)]
+    with pytest.warns(UserWarning, match="prior = confident"), pytest.warns(UserWarning, match="instead of 200"):
+        runs = [api.launch(runs=tmp_path, **unequal | {"split_labeled_imbalance": 200})]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         runs += [api.launch(runs=tmp_path), api.launch(runs=tmp_path, prior="confident", **unequal)]

@@ -57,19 +57,24 @@ def start_warnings(config: Config) -> list[str]:
 
 
 def _imbalance_warnings(config: Config) -> list[str]:
-    if config.split_imbalance == 1:
+    if config.split_imbalance == config.split_labeled_imbalance == 1:
         return []
     images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    sizes = class_sizes(split, split.targets(images.labels))
-    largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
-    if largest >= _REACHED * config.split_imbalance * smallest:
-        return []
-    sentence = (
-        f"The imbalance is {largest / smallest:.0f} instead of {config.split_imbalance:g} (split.imbalance): the "
-        f"largest class has only {counted(largest, 'training image')}, and the smallest one keeps {smallest}."
-    )
-    return [nouns.of_dataset(config.dataset)(sentence)]
+    truth = split.targets(images.labels)
+    labels = np.bincount(truth[np.concatenate([split.labeled, split.validation])])
+    sentences = []
+    for name, imbalance, sizes, subject, noun in (
+        ("split.imbalance", config.split_imbalance, class_sizes(split, truth), "imbalance", "training image"),
+        ("split.labeled_imbalance", config.split_labeled_imbalance, labels, "imbalance of the labels", "labeled image"),
+    ):
+        largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
+        if largest < _REACHED * imbalance * smallest:
+            sentences.append(
+                f"The {subject} is {largest / smallest:.0f} instead of {imbalance:g} ({name}): the largest class has "
+                f"only {counted(largest, noun)}, and the smallest one keeps {smallest}."
+            )
+    return [nouns.of_dataset(config.dataset)(sentence) for sentence in sentences]
 
 
 def _novel_class_warnings(config: Config) -> list[str]:

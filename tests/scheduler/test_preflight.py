@@ -59,13 +59,23 @@ def test_the_command_line_says_it(left, tmp_path, capsys):
     assert "disk" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("imbalance", "is_told"), [(10.0, False), (1000.0, True)])
-def test_an_imbalance_that_is_not_reached_is_told(imbalance, is_told):
-    config = configure({"split.imbalance": imbalance, "split.rule": "stratified", "split.num_seen": 5})
+@pytest.mark.parametrize(
+    ("imbalance", "warning"),
+    [
+        ({"split.imbalance": 10.0}, ""),
+        ({"split.imbalance": 1000.0}, "The imbalance is 183 instead of 1000 .split.imbalance.: the largest class"),
+        ({"split.labeled_imbalance": 10.0, "split.validation_ratio": 0.5}, ""),
+        (
+            {"split.labeled_imbalance": 200.0},
+            "The imbalance of the labels is 92 instead of 200 .split.labeled_imbalance.: the largest class has only 92 "
+            "labeled images, and the smallest one keeps 1.",
+        ),
+    ],
+)
+def test_an_imbalance_that_is_not_reached_is_told(imbalance, warning):
+    config = configure(imbalance | {"split.rule": "stratified", "split.num_seen": 5})
     warnings = preflight.start_warnings(config)
-    assert len(warnings) == is_told
-    if is_told:
-        assert re.search(r"The imbalance is 183 instead of 1000 .split.imbalance.: the largest class", warnings[0])
+    assert len(warnings) == bool(warning) and re.fullmatch(f"{warning}.*", "".join(warnings))
 
 
 def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, monkeypatch, capsys):
