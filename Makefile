@@ -13,7 +13,7 @@ app: .venv/ready
 
 test: .venv/ready-for-tests check
 	$(BIN)/python -m pytest -m "not browser and not slurm" -n auto --dist worksteal
-	$(BIN)/python -m pytest -m "browser or slurm" -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "browser or slurm" -n auto --dist loadfile --no-loadscope-reorder
 
 quick: .venv/ready-for-tests check
 	$(BIN)/python -m pytest -m "not slow and not browser and not slurm" -n auto --dist worksteal

@@ -59,6 +59,11 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_xdist_auto_num_workers(config):
+    """Three workers for two cores: a quarter of their time, tests wait for processes; in a browser, half of it."""
+    return len(os.sched_getaffinity(0)) * (4 if config.option.markexpr == "browser or slurm" else 3) // 2
+
+
 def pytest_collection_modifyitems(config, items):
     """`make test` takes the expensive tests whose turn it is today; one that is asked for by its name always runs."""
     from tests import shares

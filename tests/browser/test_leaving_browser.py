@@ -67,6 +67,7 @@ def busy():
         burner.wait()
 
 
+@pytest.mark.turn(0, 2)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_no_click_that_leaves_home_ends_in_a_white_page(studio, chromium, busy):

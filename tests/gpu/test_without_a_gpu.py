@@ -132,7 +132,7 @@ def test_lps_waits_for_nothing_in_a_step(rehearsals):
     check(rehearsals.of("lps", {}, [0]), 1)
 
 
-@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "lps"], OFFSET, 3))
+@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "lps"], OFFSET, 4))
 def test_no_method_waits_in_a_step(method, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, USUAL.get(method, {}), epochs), len(epochs))
@@ -148,7 +148,7 @@ def test_no_step_of_two_ranks_waits(method, rehearsals):
     check(found, len(epochs))
 
 
-@pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 3), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 6), ids=lambda value: str(value)[:60])
 def test_no_variant_waits_in_a_step(method, settings, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, settings, epochs), len(epochs))

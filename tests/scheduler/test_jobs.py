@@ -260,6 +260,7 @@ def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
     assert urgent.read_json("exit.json")["time"] < run.read_json("exit.json")["time"]
 
 
+@pytest.mark.turn(0, 2)
 def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_two_processes_here(root, monkeypatch):
     """Two tasks of one job, as if they were two nodes: real training, real ranks, one checkpoint."""
     settings = {"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu", "lr": 0.001, "processes": 2}
@@ -443,6 +444,7 @@ def test_an_array_predicts_together(root, tmp_path, trained_run):
     assert tables[0].read_bytes() == tables[1].read_bytes() and tables[0].read_text().count("\n") == 65
 
 
+@pytest.mark.turn(1, 2)
 def test_a_run_on_several_processes_has_them_inside_its_job(root):
     """A node with GPUs is not here; the processes are started and stopped in the same way."""
     settings = FEW | {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
