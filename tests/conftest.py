@@ -61,7 +61,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_xdist_auto_num_workers(config):
     """Three workers for two cores: a quarter of their time, tests wait for processes; in a browser, half of it."""
-    return len(os.sched_getaffinity(0)) * (4 if config.option.markexpr == "browser or slurm" else 3) // 2
+    return (os.cpu_count() or 1) * (4 if config.option.markexpr == "browser or slurm" else 3) // 2
 
 
 def pytest_collection_modifyitems(config, items):
