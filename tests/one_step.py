@@ -8,7 +8,7 @@ import importlib
 import os
 import socket
 import sys
-import traceback
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -121,22 +121,6 @@ def _be_a_rank(folder: Path, about: dict[str, str], name: str) -> None:
     parallel.leave()
 
 
-def _in_a_copy(*arguments) -> int:
-    """Fork this process to compute all cases; return the pid of the child."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            _be_a_rank(*arguments)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return child
-
-
 def main(folder: Path) -> int:
     """Return the exit code: 0 if all three processes ended well."""
     for name in ("sklearn.cluster", "sklearn.datasets", "torch._dynamo", "torchvision"):
@@ -145,9 +129,13 @@ def main(folder: Path) -> int:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     place = {ranks.TORCHRUN: "here", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    children = [_in_a_copy(folder, place | {"RANK": k, "LOCAL_RANK": k}, "rank") for k in "01"]
-    children.append(_in_a_copy(folder, {}, "alone"))
-    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
+    tasks = [(folder, place | {"RANK": k, "LOCAL_RANK": k}, "rank") for k in "01"]
+    children = [get_context("fork").Process(target=_be_a_rank, args=task) for task in (*tasks, (folder, {}, "alone"))]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    return int(any(child.exitcode for child in children))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -227,11 +227,8 @@ def test_what_is_said_may_depend_on_what_others_said_meanwhile(run):
     def act():
         naming.record_steps(run, 1, lambda now: [split([now.next_id(10)], now.next_id(10))])
 
-    threads = [threading.Thread(target=act) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda _: act(), range(10)))
     assert at(run, 1).moved == {i: i for i in range(10, 20)}
 
 

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-import traceback
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -251,25 +252,9 @@ def visit_all(what: str, root: Path, pages: list[str]) -> list[tuple[str, float,
 
 
 def in_a_process(do, *arguments):
-    """What `do` returns in a copy of this process; a traceback on stderr, and nothing here, where it raises."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            with os.fdopen(writing, "w") as out:
-                out.write(json.dumps(do(*arguments)))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading) as said:
-        text = said.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, f"{do.__name__}{arguments} ended badly"
-    return json.loads(text)
+    """What `do` returns in a copy of this process, or the error that it raises."""
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        return pool.submit(do, *arguments).result()
 
 
 def serve() -> None:

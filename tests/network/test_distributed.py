@@ -99,6 +99,16 @@ def unbroken(tmp_path_factory) -> Run:
     return run
 
 
+def assert_close(together, alone):
+    """Two epochs of both are the same but for rounding."""
+    ours, theirs = numbers(together), numbers(alone)
+    assert ours.keys() == theirs.keys()
+    for epoch in (1, 2):
+        assert ours["train", epoch]["loss/total"] == pytest.approx(theirs["train", epoch]["loss/total"], rel=0.01)
+        assert ours["train", epoch]["pi_hat"] == pytest.approx(theirs["train", epoch]["pi_hat"], abs=0.01)
+        assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
+
+
 @pytest.mark.turn(1, 2)
 @pytest.mark.slow
 def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
@@ -106,12 +116,7 @@ def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
     alone = finished_run(unbroken.root, "lps", **SHORT)
     told = [event["kind"] for event in events(unbroken)]
     assert told == ["start", "pretrain", "start", *["train", "eval"] * 2, "finish"]
-    ours, theirs = numbers(unbroken), numbers(alone)
-    assert ours.keys() == theirs.keys()
-    for epoch in (1, 2):
-        assert ours["train", epoch]["loss/total"] == pytest.approx(theirs["train", epoch]["loss/total"], rel=0.01)
-        assert ours["train", epoch]["pi_hat"] == pytest.approx(theirs["train", epoch]["pi_hat"], abs=0.01)
-        assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
+    assert_close(unbroken, alone)
 
 
 @pytest.mark.turn(1, 2)
@@ -124,11 +129,7 @@ def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
     python("-m", "lps", "train", "--run", together.folder)
     (store,) = feature_store.list_stores()
     assert set(store.rows.values()) == {600}
-    ours, theirs = numbers(together), numbers(finished_run(tmp_path, "lps", **own))
-    assert ours.keys() == theirs.keys()
-    for epoch in (1, 2):
-        assert ours["train", epoch]["loss/total"] == pytest.approx(theirs["train", epoch]["loss/total"], rel=0.01)
-        assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
+    assert_close(together, finished_run(tmp_path, "lps", **own))
 
 
 @pytest.mark.turn(1, 2)

@@ -13,7 +13,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from lps.__main__ import main as lps
@@ -73,7 +74,8 @@ def main(folder: Path, why: str) -> int:
     else:
         for path in [folder, root, run.folder, *run.folder.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
-        said = _as_nobody(lambda: _try_all(root, run.id))
+        with ProcessPoolExecutor(1, get_context("fork"), _become_nobody) as pool:
+            said = pool.submit(_try_all, root, run.id).result()
     print(json.dumps({"said": said, "changed": digest(root) != before}))
     return 0
 
@@ -90,16 +92,9 @@ def _try_all(root: Path, run: str) -> dict:
     return {name: carry_out(arguments) for name, arguments in commands(root, run).items()}
 
 
-def _as_nobody(act: Callable[[], dict]) -> dict:
-    """What `act` gives in a process of somebody who owns nothing."""
-    reader, writer = os.pipe()
-    if os.fork() == 0:
-        os.setgroups([]), os.setgid(NOBODY), os.setuid(NOBODY)
-        os.write(writer, json.dumps(act()).encode())
-        os._exit(0)
-    os.close(writer)
-    with open(reader) as file:
-        return json.loads(file.read())
+def _become_nobody() -> None:
+    """Somebody who owns nothing."""
+    os.setgroups([]), os.setgid(NOBODY), os.setuid(NOBODY)
 
 
 if __name__ == "__main__":

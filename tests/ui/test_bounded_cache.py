@@ -1,6 +1,6 @@
 """What pages keep for all viewers is bounded by bytes, not by how many there are."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from lps.ui.pictures.bounded_cache import BoundedCache
 
@@ -31,10 +31,11 @@ def test_what_fails_is_not_kept_and_many_may_ask_at_once():
         except ValueError:
             continue
     assert len(counts) == 2
-    threads = [threading.Thread(target=lambda k=k: [kept.get((k + i) % 7, lambda: b"0" * 10, len) for i in range(500)])
-               for k in range(8)]  # fmt: skip
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    def ask_often(first):
+        for key in range(first, first + 500):
+            kept.get(key % 7, lambda: b"0" * 10, len)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask_often, range(8)))
     assert kept._bytes == sum(size for _, size in kept._answers.values()) <= 50

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.applications import Starlette
@@ -103,11 +103,8 @@ def test_two_windows_at_once_lose_nothing(run):
         for j, image in enumerate(images[i::2]):
             decide(run, {"key": f"window-{i}-{j}", "image": image, "do": "new", "name": f"kind {i} {j}"})
 
-    threads = [threading.Thread(target=window, args=(i,)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(window, range(2)))
     assert said(run).confirmed == set(images) and len(set(said(run).names.values())) == 12
 
 
