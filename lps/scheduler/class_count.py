@@ -41,20 +41,23 @@ class ClassCount:
 
     @property
     def plausible(self) -> tuple[int, int]:
-        """Smallest and largest number tried whose accuracy is near the best.
+        """Smallest and largest number tried whose accuracy is near the best, and one number more on each side.
 
-        Near: `_NEAR` tolerances. On CIFAR-10 and digits the true number was among them in 80 % of the 30 splits on
-        which this was chosen.
+        Near: `_NEAR` tolerances. k-means often misses the best clusters of a number, so its neighbours may be as good.
+        In 16 folders of 600 CIFAR-10 pictures with 4 labeled and 4 novel classes, searched with two seeds each, the
+        true number was in this range in 30 of 32 searches, and in 25 without the neighbours.
         """
         least_accuracy = max(self.accuracy) - _NEAR * self.tolerance
-        numbers = [number for number, accuracy in zip(self.numbers, self.accuracy) if accuracy >= least_accuracy]
-        return min(numbers), max(numbers)
+        places = [place for place, accuracy in enumerate(self.accuracy) if accuracy >= least_accuracy]
+        return self.numbers[max(places[0] - 1, 0)], self.numbers[min(places[-1] + 1, len(self.numbers) - 1)]
 
     @property
     def in_words(self) -> str:
         least, most = self.plausible
         counts_text = f"{self.total} classes, {self.novel} of them novel"
-        return counts_text if least == most else f"{counts_text}; plausible totals: {least} to {most}"
+        if least == most:
+            return counts_text
+        return f"{counts_text}; plausible: {least} to {most} classes, {least - self.seen} to {most - self.seen} novel"
 
 
 def class_count_path(config: Config, root: Path) -> Path:

@@ -124,8 +124,9 @@ def test_pictures_that_are_all_alike_are_counted_to_the_end(root, capsys, monkey
 
 def test_a_count_says_how_far_it_may_be_off():
     count = ClassCount((6, 7, 8, 9), (0.9, 0.95, 0.94, 0.5), (0.1, 0.3, 0.2, 0.1), 0.02, 7, 5)
-    assert count.plausible == (6, 8) and count.in_words == "7 classes, 2 of them novel; plausible totals: 6 to 8"
-    assert ClassCount((6, 7), (0.5, 0.9), (0.1, 0.2), 0.01, 7, 5).in_words == "7 classes, 2 of them novel"
+    assert count.plausible == (6, 9)
+    assert count.in_words == "7 classes, 2 of them novel; plausible: 6 to 9 classes, 1 to 4 novel"
+    assert ClassCount((7,), (0.9,), (0.2,), 0.01, 7, 5).in_words == "7 classes, 2 of them novel"
 
 
 def test_labels_that_lie_on_each_other_leave_the_features_as_they_are():

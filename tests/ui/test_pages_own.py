@@ -78,9 +78,10 @@ def test_a_suggestion_counts_until_a_number_is_typed_and_one_click_starts(root, 
     class_count.write_class_count(class_count.class_count_path(config, runs), count)
     at = visit("own", folder=str(pictures))
     field = at.number_input(key="own_novel")
-    assert field.value is None and "3" in field.placeholder and "3 suggested." in words_of(at)
+    assert field.value is None and "3" in field.placeholder
     assert "Look for **3 novel classes** among 16 pictures" in words_of(at)
-    assert "2 to 3 are plausible" in words_of(at)
+    assert "**3 suggested**, beside the 2 classes with labels." in words_of(at)
+    assert "1 to 4 novel classes are plausible (3 to 6 classes in all)" in words_of(at)
     assert not at.expander(key="checks").proto.expanded
     assert "ImageNet's labels" in words_of(at)
     ended = []

@@ -161,10 +161,13 @@ def _read_class_count(path: Path) -> class_count.ClassCount | None:
 
 
 def _describe_suggestion(count: class_count.ClassCount) -> str:
-    """Return the suggested number and the range of plausible ones."""
-    lowest, highest = (max(0, number - count.seen) for number in count.plausible)
-    sentence = f"**{max(1, count.novel)} suggested.** Leave the field empty to use this number. "
-    sentence += f"{lowest} to {highest} are plausible. " if lowest < highest else ""
+    """Return the suggested number and the range of plausible ones, of novel classes and of all."""
+    lowest, highest = count.plausible
+    sentence = f"**{max(1, count.novel)} suggested**, beside the {counted(count.seen, 'class')} with labels. "
+    sentence += "Leave the field empty to use this number. "
+    if lowest < highest:
+        sentence += f"{lowest - count.seen} to {highest - count.seen} novel classes are plausible "
+        sentence += f"({lowest} to {highest} classes in all). "
     return (
         f"{sentence}If unsure, choose a larger number: two clusters are easy to merge, but two classes in one "
         "cluster are hard to separate."
