@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,6 +46,22 @@ def make_run(
     writer.begin(state, usual.get(state, 8) if written is None else written)
     writer.end(state)
     return writer.run
+
+
+def events_of(run: Run) -> list[dict]:
+    return [json.loads(line) for line in run.events.read_text().splitlines()]
+
+
+def rewritten(run: Run, change: Callable[[str, dict], dict]) -> Run:
+    """The run with `change(kind, values)` as the values of each of its events."""
+    events = [event | {"values": change(event["kind"], event["values"])} for event in events_of(run)]
+    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return run
+
+
+def without(run: Run, *starts: str) -> Run:
+    """The run as a method leaves it that does not record the measurements whose names start so."""
+    return rewritten(run, lambda _, values: {k: v for k, v in values.items() if not k.startswith(starts)})
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, write_arrays
-from tests.sample_runs import make_run
+from tests.sample_runs import events_of, make_run, rewritten
 
 HOSTILE = "=cmd|' /C calc'!A0 <b>x</b> \\input{x} $x^2$ _a_ [b](c) 50 % & # ~ `d`\n*e*"
 
@@ -201,8 +201,7 @@ def test_scores_of_stored_predictions(tmp_path):
 
 
 def _last(run, name):
-    events = [json.loads(line) for line in run.events.read_text().splitlines()]
-    return [event["values"][name] for event in events if event["kind"] == "eval"][-1]
+    return [event["values"][name] for event in events_of(run) if event["kind"] == "eval"][-1]
 
 
 def _right(run):
@@ -247,12 +246,8 @@ def test_damage_is_one_sentence_with_the_runs_name(tmp_path):
 
 
 def test_odd_numbers_of_time_do_not_count(tmp_path):
-    run = make_run(tmp_path, epochs=1)
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for event in lines:
-        event["values"] |= {"time/step_s": "long", "time/eval_s": None}
-    run.events.write_text("".join(json.dumps(event) + "\n" for event in lines))
-    assert score_run(run).time == 0
+    odd = {"time/step_s": "long", "time/eval_s": None}
+    assert score_run(rewritten(make_run(tmp_path, epochs=1), lambda _, values: values | odd)).time == 0
 
 
 def test_a_run_that_did_not_reach_its_end_is_noted(tmp_path):

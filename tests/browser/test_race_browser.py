@@ -1,13 +1,12 @@
 """The race in Chromium, on the page and as a file: keys, dragging, rest at measurements, links, a run that grows."""
 
-import json
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 
 from lps.race import race_data, race_document
-from tests.sample_runs import RunWriter, held, make_run
+from tests.sample_runs import RunWriter, held, make_run, rewritten, without
 
 RACE = ".lps-race"
 ASKED = "at => document.querySelector('{}').dataset.at === at"
@@ -24,11 +23,7 @@ def runs(studio):
 
 def measure(run, steps: dict) -> None:
     """As if every epoch of this run had been measured so within."""
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for line in lines:
-        if line["kind"] == "train":
-            line["values"] |= steps
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rewritten(run, lambda kind, values: values | (steps if kind == "train" else {}))
 
 
 @pytest.fixture(scope="module")
@@ -376,11 +371,7 @@ def test_three_lanes_of_the_file_fit_the_window(open_file, runs, third, tmp_path
 
 
 def test_without_truth_one_sentence_stands_in_for_the_tracks(open_file, studio, tmp_path):
-    run = make_run(studio.runs, epochs=2, seed=9)
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for line in lines:
-        line["values"] = {k: v for k, v in line["values"].items() if not k.startswith(("accuracy", "class/"))}
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = without(make_run(studio.runs, epochs=2, seed=9), "accuracy", "class/")
     page = open_file("#at=1", path=race_document.write([run], tmp_path / "blind.html"))
     assert "the classes of these images are not known" in page.inner_text(".race-unknown")
     assert readings(page)["seen"] == "" and readings(page)["kl"].startswith("KL ")

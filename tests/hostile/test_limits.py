@@ -36,7 +36,7 @@ from lps.store.events_tail import read_recent
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.store.summary import summarize
-from tests.sample_runs import make_run
+from tests.sample_runs import make_run, rewritten
 from tests.shares import OFFSET, share
 from tests.visiting import PAGES, visit, words_of
 
@@ -68,10 +68,7 @@ def change(run: Run, name: str, of) -> None:
 
 
 def in_every_epoch(run: Run, value) -> None:
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for event in lines:
-        event["values"] = {name: value(name, number) for name, number in event["values"].items()}
-    run.events.write_text("".join(json.dumps(event) + "\n" for event in lines))
+    rewritten(run, lambda _, values: {name: value(name, number) for name, number in values.items()})
 
 
 def no_features(run: Run) -> None:

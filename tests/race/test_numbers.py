@@ -10,7 +10,7 @@ from lps.errors import UserError
 from lps.race import race_data
 from lps.store.events import read_events
 from lps.store.snapshots import read_snapshot, read_split
-from tests.sample_runs import make_run, make_unreadable
+from tests.sample_runs import make_run, make_unreadable, rewritten, without
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +22,6 @@ def root(tmp_path_factory):
 def pair(root):
     """LPS of six epochs beside ORCA of four."""
     return [make_run(root, epochs=6), make_run(root, epochs=4, settings={"method": "orca"}, lucky=False)]
-
-
-def rewrite(run, change):
-    """The run with the values of each of its events as `change(kind, values)` leaves them."""
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for line in lines:
-        line["values"] = change(line["kind"], line["values"])
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return run
 
 
 def test_every_number_is_one_that_was_recorded(pair):
@@ -94,14 +85,14 @@ def test_time_goes_where_things_move(pair):
 
 
 def test_where_nothing_moves_all_epochs_take_the_same_time(root):
-    still = rewrite(make_run(root, epochs=3, seed=5), lambda kind, values: values if kind == "start" else {"lr": 1.0})
+    still = rewritten(make_run(root, epochs=3, seed=5), lambda kind, values: values if kind == "start" else {"lr": 1.0})
     assert race_data.race_of_runs([still])["seconds"] == [1.5, 1.5, 1.5]
 
 
 def test_steps_are_there_where_a_run_has_them(root):
     run = make_run(root, epochs=2, seed=6)
     steps = {"steps/kl": [0.9, 0.5], "steps/guessed_seen": [0.9, 0.6], "steps/margin/seen": [4.0, 2.0]}
-    race = race_data.race_of_runs([rewrite(run, lambda kind, values: values | (steps if kind == "train" else {}))])
+    race = race_data.race_of_runs([rewritten(run, lambda kind, values: values | (steps if kind == "train" else {}))])
     told = race["runs"][0]["steps"]
     assert told["kl"] == [[0.9, 0.5]] * 2 and told["guesses"] == [[0.9, 0.6]] * 2
     assert told["brake"] == {"seen": [[4.0, 2.0]] * 2, "novel": None}
@@ -109,10 +100,7 @@ def test_steps_are_there_where_a_run_has_them(root):
 
 
 def test_a_method_without_estimate_shows_what_it_takes_images_for(root):
-    def bare(kind, values):
-        return {name: value for name, value in values.items() if name not in ("pi_hat", "margin", "kl")}
-
-    run = rewrite(make_run(root, epochs=2, settings={"method": "gcd"}), bare)
+    run = without(make_run(root, epochs=2, settings={"method": "gcd"}), "pi_hat", "margin", "kl")
     race = race_data.race_of_runs([run])
     shown = race["runs"][0]
     assert shown["shares"] is shown["margins"] is shown["kl"] is None
@@ -127,10 +115,8 @@ def test_a_method_with_an_estimate_shows_what_it_takes_images_for_too(root):
 
 
 def test_without_truth_there_are_no_accuracies(root):
-    def blind(kind, values):
-        return {name: value for name, value in values.items() if not name.startswith(("accuracy", "class", "baseline"))}
-
-    shown = race_data.race_of_runs([rewrite(make_run(root, epochs=2, seed=7), blind)])["runs"][0]
+    blind = without(make_run(root, epochs=2, seed=7), "accuracy", "class", "baseline")
+    shown = race_data.race_of_runs([blind])["runs"][0]
     assert shown["seen"] is shown["novel"] is None and shown["start"] == {"seen": None, "novel": None}
     assert shown["kl"] and shown["shares"]
 

@@ -28,7 +28,7 @@ from lps.settings.config import configure
 from lps.store import provenance
 from lps.store.snapshots import read_split, snapshot_epochs
 from lps.store.summary import summarize
-from tests.sample_runs import make_damaged, make_run, make_unreadable
+from tests.sample_runs import make_damaged, make_run, make_unreadable, rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -256,19 +256,16 @@ def test_a_damaged_run_has_a_report(tmp_path):
     assert "**bold** <b>tag</b> $x$ :fire:" in page.text and "b" not in {tag for tag, _ in page.elements} - {"b"}
 
 
-def empty_the_last_class(run) -> None:
-    """Every record says that no image went to the last class."""
-    events = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for event in events:
-        if "class/count_predicted" in event["values"]:
-            event["values"]["class/count_predicted"][-1] = 0
-    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+def without_the_last_class(_, values: dict) -> dict:
+    """No image went to it."""
+    count = "class/count_predicted"
+    return values | ({count: [*values[count][:-1], 0]} if count in values else {})
 
 
 def test_alarms_stand_beside_the_state_as_on_the_page_of_the_run(tmp_path):
     run = make_run(tmp_path, epochs=6)
     assert "Alarms" not in run_report.render_run_report([run], SCORING, NOW)
-    empty_the_last_class(run)
+    rewritten(run, without_the_last_class)
     words = "Empty classes at epoch 6: 1 novel class has had no image for 5 epochs."
     assert words in Page(run_report.render_run_report([run], SCORING, NOW)).text
 

@@ -16,7 +16,7 @@ from lps.training import checkpoints
 from lps.ui.live import found_clusters, unknown_classes
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import read_history
-from tests.sample_runs import held, make_run
+from tests.sample_runs import held, make_run, rewritten, without
 from tests.visiting import charts_of, visit, words_of
 
 OF_TRUTH = ("accuracy/", "nmi/", "ari/", "class/", "baseline/")
@@ -29,15 +29,8 @@ def without_truth(run: Run, withheld: bool = True) -> Run:
     targets[np.setdiff1d(split.unlabeled, kept)] = -1
     arrays = dict(np.load(run.folder / "split.npz"))
     write_arrays(run.folder / "split.npz", **arrays | {"targets": targets.astype(np.int16), "validation": kept})
-    lines = []
-    for line in run.events.read_text().splitlines():
-        event = json.loads(line)
-        values = {name: value for name, value in event["values"].items() if not name.startswith(OF_TRUTH)}
-        if event["kind"] == "eval" and withheld:
-            values["accuracy/validation"] = 0.875
-        lines.append(json.dumps(event | {"values": values}))
-    run.events.write_text("\n".join(lines) + "\n")
-    return run
+    known = {"accuracy/validation": 0.875} if withheld else {}
+    return rewritten(without(run, *OF_TRUTH), lambda kind, values: values | (known if kind == "eval" else {}))
 
 
 @pytest.fixture

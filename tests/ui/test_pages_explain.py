@@ -1,7 +1,6 @@
 """The Explain page in every state, through app.py, without a browser; its figures and words on their own."""
 
 import base64
-import json
 import re
 
 import numpy as np
@@ -18,7 +17,7 @@ from lps.ui.explain import margin as margins
 from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared.history import read_history
-from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
+from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable, rewritten, without
 from tests.visiting import charts_of, words_of
 
 PAGE = "explain"
@@ -37,24 +36,11 @@ def made(tmp_path_factory):
         yield runs
 
 
-def rewritten(run: Run, change) -> Run:
-    """The run with `change(values)` made to the values of each of its events."""
-    events = [json.loads(line) for line in run.events.read_text().splitlines()]
-    events = [event | {"values": change(event["values"])} for event in events]
-    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
-    return run
-
-
-def without(run: Run, *names: str) -> Run:
-    """The run as a method leaves it that does not record these measurements."""
-    return rewritten(run, lambda values: {k: v for k, v in values.items() if not k.startswith(names)})
-
-
 def with_many_classes(run: Run) -> Run:
     """The run with made-up vectors of 100 classes, 40 of them seen."""
     shares = np.random.default_rng(0).dirichlet(np.ones(100))
 
-    def change(values):
+    def change(kind, values):
         values |= {"classes/seen": 40, "classes/total": 100} if "classes/seen" in values else {}
         vectors = {"pi_hat": shares.tolist(), "margin": (5 * shares / shares.max()).tolist()}
         return values | (vectors if "pi_hat" in values else {})
@@ -303,7 +289,7 @@ def test_a_term_without_weight_is_switched_off_and_not_counted(open_page, tmp_pa
         assert "LPS minimizes the sum of 3 of its 4 terms" in words
 
 
-def without_entropy(values: dict) -> dict:
+def without_entropy(_, values: dict) -> dict:
     """What is recorded where the term has no weight."""
     if "loss/entropy" not in values:
         return values
@@ -346,14 +332,14 @@ def test_the_objective_of_every_method_is_formulas_alone(method):
 def test_the_largest_term_may_be_negative(open_page, tmp_path):
     own = {"loss/adaptive_margin": 0.5, "loss/entropy": -2.2, "loss/total": -1.7}
     run = without(make_run(tmp_path, epochs=1), "loss/")
-    rewritten(run, lambda values: values | (own if "pi_hat" in values else {}))
+    rewritten(run, lambda _, values: values | (own if "pi_hat" in values else {}))
     assert "The largest in absolute value is entropy with -2.20." in words_of(open_page(tmp_path, run=run.id))
 
 
 def test_a_single_term_is_no_sum(open_page, tmp_path):
     only = {"loss/adaptive_margin": 0.5, "loss/total": 0.5}
     run = without(make_run(tmp_path, epochs=2), "loss/")
-    rewritten(run, lambda values: values | (only if "pi_hat" in values else {}))
+    rewritten(run, lambda _, values: values | (only if "pi_hat" in values else {}))
     assert "In epoch 2 LPS has one term, adaptive margin, with **0.50**." in words_of(open_page(tmp_path, run=run.id))
 
 
@@ -459,7 +445,7 @@ def test_what_the_terms_leave_of_the_total_is_shown(tmp_path):
     run = make_run(tmp_path, epochs=2)
     terms, total = objective.read_terms(read_history(run), 1)
     assert list(terms) == list(objective.LPS_TERMS) and sum(terms.values()) == pytest.approx(total)
-    rewritten(run, lambda values: {k: v for k, v in values.items() if k != "loss/entropy"})
+    without(run, "loss/entropy")
     terms, total = objective.read_terms(read_history(run), 1)
     assert "rest" in terms and sum(terms.values()) == pytest.approx(total)
     assert objective.read_terms(read_history(run), 9) == ({}, None)

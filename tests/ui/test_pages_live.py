@@ -22,7 +22,7 @@ from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, sections
 from lps.ui.server import routing
 from lps.ui.shared import epoch_choice, notices, time_estimates
-from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run
+from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run, rewritten
 from tests.visiting import APP, charts_of, maps_of, words_of
 
 
@@ -105,12 +105,8 @@ def test_a_stop_that_takes_long_is_explained_and_can_be_cut_short(visit, tmp_pat
 
 
 def test_a_measurement_that_nobody_has_heard_of_shows_up(visit, tmp_path):
-    run = make_run(tmp_path, epochs=3)
-    records = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for record in records:
-        if record["kind"] == "train":
-            record["values"]["surprise/of *mine*"] = float(record["epoch"])
-    run.events.write_text("".join(json.dumps(record) + "\n" for record in records))
+    own = {"surprise/of *mine*": 1.0}
+    run = rewritten(make_run(tmp_path, epochs=3), lambda kind, values: values | (own if kind == "train" else {}))
     app = visit(tmp_path, "live", run=[run.id])
     (box,) = [box for box in app.expander if box.label == "Other measurements"]
     assert "other:surprise/of *mine*" not in charts_of(app)  # drawn once somebody opens the place

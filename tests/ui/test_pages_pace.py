@@ -8,18 +8,8 @@ import pytest
 
 from lps.charts import palette
 from lps.store import titles
-from lps.store.runs import Run
-from tests.sample_runs import RunWriter, held, make_foreign, make_run
+from tests.sample_runs import RunWriter, held, make_foreign, make_run, without
 from tests.visiting import charts_of, visit, words_of
-
-
-def without(run: Run, *names: str) -> Run:
-    """The run as a method leaves it that does not measure these."""
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    for line in lines:
-        line["values"] = {key: value for key, value in line["values"].items() if key not in names}
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +17,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     orca = make_run(root, settings={"method": "orca"}, lucky=False)
     return {
-        "orca": without(orca, "kl", "margin", "threshold/seen", "threshold/novel"),
+        "orca": without(orca, "kl", "margin", "threshold/"),
         "short": make_run(root, settings={"method": "nach", "epochs": 8}, epochs=8),
         "other split": make_run(root, epochs=3, written=3, settings={"method": "simgcd", "split.labeled_ratio": 0.3}),
         "empty": make_run(root, "queued"),
@@ -100,6 +90,7 @@ def test_one_run_alone_suggests_a_partner(opened, made):
 def test_a_recorded_race_leads_back_to_the_own_runs(opened, made, monkeypatch, tmp_path):
     recorded = make_run(tmp_path / "recorded", epochs=2, name="shown")
     (recorded.folder / "recorded.json").write_text("{}")
+    monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
     app = opened()
     assert "own_race" not in {button.key for button in app.button}
     app = visit("pace", run=recorded.id)
