@@ -453,9 +453,11 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       return flag;
     }));
     const steps = course.hasSteps ? " Each epoch is divided into several parts. KL, margins and the share of guesses for seen classes are averages over one part, so they change only when a part ends. The share includes only guesses for unlabeled images." : "";
+    const hasMargin = course.hasSteps && course.margin && race.runs.some(({ steps }) => steps.guesses);
+    const late = hasMargin ? " A margin grows only after classes have been guessed too often. So in the first epoch, a run with a margin may guess seen classes as often as a run without one." : "";
     const kl = race.runs.some((run) => run.kl) ? " KL measures how far the estimated class shares are from the prior." : "";
     const left = race.left_out ? ` ${race.left_out} epochs, evenly spread, are not shown.` : "";
-    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${left}`;
+    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${late}${left}`;
     measure();
   }
 

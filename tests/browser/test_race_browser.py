@@ -233,6 +233,13 @@ def depth(page, lane: int, share: float) -> float:
     )
 
 
+def test_the_first_epoch_of_a_margin_is_explained(open_file, studio, tmp_path):
+    late = "A margin grows only after classes have been guessed too often."
+    assert late in open_file().locator(".race-rule").text_content()
+    alone = race_document.write([make_run(studio.runs, epochs=2, seed=9)], tmp_path / "alone.html")
+    assert late not in open_file(path=alone).locator(".race-rule").text_content()
+
+
 def test_the_brake_presses_by_step_and_then_on_each_class(open_file):
     page = open_file("#at=0.5")
     assert readings(page)["brake"] == "margin 6.0 on seen, 1.0 on novel"
