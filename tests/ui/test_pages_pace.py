@@ -8,6 +8,7 @@ import pytest
 
 from lps.charts import palette
 from lps.store import titles
+from lps.ui.shared import comparable_runs
 from tests.sample_runs import RunWriter, held, make_foreign, make_run, without
 from tests.visiting import charts_of, visit, words_of
 
@@ -96,6 +97,11 @@ def test_a_recorded_race_leads_back_to_the_own_runs(opened, made, monkeypatch, t
     app = visit("pace", run=recorded.id)
     app.button(key="own_race").click().run()
     assert app.query_params["run"] == [made[name].id for name in ("lps", "orca", "short")]
+    pair = [made["lps"], made["short"]]
+    monkeypatch.setattr(comparable_runs, "find_margin_pair", lambda run, runs: pair)
+    app = visit("pace", run=recorded.id)
+    app.button(key="own_race").click().run()
+    assert app.query_params["run"] == [run.id for run in pair]
 
 
 def test_a_run_without_a_partner_says_so(opened):

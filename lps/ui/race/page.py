@@ -138,9 +138,11 @@ def _runs_of_one_split(selected: list[Run]) -> list[Run]:
 
 
 def _offer_own_race(runs: list[Run]) -> None:
-    """Offer the user's own runs beside a recorded race, those that the page shows without a choice."""
-    own_runs = comparable_runs.default_candidates(runs)[: comparable_runs.NUM_DEFAULT_RUNS]
-    if not own_runs[0].is_recorded:
+    """Offer the user's newest pair with and without the margin beside a recorded race, otherwise the usual own runs."""
+    newest = [run for run in runs if not run.is_recorded][: comparable_runs.NUM_SEARCHED]
+    pairs = filter(None, (comparable_runs.find_margin_pair(run, newest) for run in newest))
+    own_runs = newest and (next(pairs, None) or comparable_runs.default_candidates(runs)[:_SUGGESTIONS])
+    if own_runs:
         label = f"Your own runs: {' and '.join(map(titles.run_title, own_runs))}"
         ids = [run.id for run in own_runs]
         icon = ":material/arrow_back:"

@@ -14,6 +14,7 @@ from lps.ui.shared.history import read_history
 
 MAX_RUNS = 4  # runs beside each other
 NUM_DEFAULT_RUNS = 3  # of them without a choice
+NUM_SEARCHED = 20  # newest runs among which a pair is searched
 _MAX_NAMED = 2  # differences in a menu
 _EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 

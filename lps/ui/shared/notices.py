@@ -30,7 +30,6 @@ from lps.wording import counted, data_size
 
 TICK_S = 5.0
 _MAX_TOASTS = 3  # toasts at a time
-_RECENT = 20  # runs among which the other run of a pair is searched
 _URGENT = ("loss", "collapse", "empty")  # alarms that are worth a toast; a growing gap is part of some methods' course
 _TOASTS = {
     "finished": ("has finished", ":material/check_circle:"),
@@ -129,7 +128,7 @@ def _describe_end(run: Run, runs: list[Run]) -> list[tuple[str, str]]:
 
 def _link_to_run(run: Run, runs: list[Run]) -> str:
     """Return a link to the race of a run with and without the margin, such as the demo, otherwise to its page."""
-    pair = comparable_runs.find_margin_pair(run, runs[:_RECENT])
+    pair = comparable_runs.find_margin_pair(run, runs[: comparable_runs.NUM_SEARCHED])
     label, page = ("Watch the race", "pace") if pair else ("Open the run", "live")
     address = urlencode([("run", shown.id) for shown in pair or [run]])
     return f"[{label}]({paths.path_of(f'{page}?{address}')})"
