@@ -129,12 +129,20 @@ def test_damage_is_named_and_left_out(open_page, tmp_path):
 
 
 @pytest.mark.slow
-def test_without_a_choice_the_finished_runs_of_the_newest_split(open_page, made):
+def test_without_a_choice_the_finished_runs_of_the_newest_split_in_every_format(open_page, made):
     app = open_page(root_of(made))
     assert app.multiselect(key="compared_runs").value == []
     table = numbers(app).set_index("Group")
     assert table["n"].to_dict() == {"LPS, use_margin=true": 3, "LPS, use_margin=false": 2, "GCD": 2}
     assert "7 runs in 3 groups" in words_of(app)
+    reasons = "it has no results on digits; network digits_resnet; 4 epochs"
+    assert f"Not comparable with the paper: {reasons}" in words_of(app)
+    assert [tab.label for tab in app.tabs] == ["LaTeX", "Markdown", "CSV"]
+    texts = [block.value for block in app.code]
+    assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
+    report = f"Report ({export_buttons.explain_report()})"
+    labels = {button.label for button in app.get("download_button")}
+    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", report}
 
 
 def test_whole_groups_up_to_a_limit(made, monkeypatch):
@@ -272,22 +280,6 @@ def test_settings_that_differ_and_no_others(made):
     assert list(table.columns) == ["split.labeled_ratio", "use_margin", "seeds"]
     assert table.loc["GCD, 50 % labels", "use_margin"] == "–"
     assert table.loc["LPS, 50 % labels, use_margin=true", "seeds"] == "0, 1"
-
-
-def test_every_format_is_offered(open_page, made):
-    app = open_page(root_of(made))
-    reasons = "it has no results on digits; network digits_resnet; 4 epochs"
-    assert f"Not comparable with the paper: {reasons}" in words_of(app)
-    assert [tab.label for tab in app.tabs] == ["LaTeX", "Markdown", "CSV"]
-    texts = [block.value for block in app.code]
-    assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
-    labels = {button.label for button in app.get("download_button")}
-    assert labels == {
-        "Download Markdown",
-        "Download LaTeX",
-        "Download CSV",
-        f"Report ({export_buttons.explain_report()})",
-    }
 
 
 def past(**values) -> History:

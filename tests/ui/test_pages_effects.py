@@ -364,25 +364,20 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
     assert drawn["Novel"].x.tolist() == [10.0]
 
 
-def test_parallel_coordinates_have_one_line_a_run(root):
-    made = scored_of(*make_grid(root, seeds=(0, 1)).values())
-    varied = effects.varied_settings(member.config for member in made)
-    (trace,) = effect_charts.parallel(made, varied, "novel", LIGHT).figure().data
-    assert [d.label for d in trace.dimensions] == ["margin_scale", "temperature", "Novel accuracy"]
-    words = [np.array(d.ticktext)[np.array(d["values"])].tolist() for d in trace.dimensions[:2]]
-    assert words == [[text_of(member.config.flat()[key]) for member in made] for key in ("margin_scale", "temperature")]
-    assert trace.line.color == pytest.approx([member.scores.novel for member in made])
-
-
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
-def test_lines_are_shaded_in_the_colour_of_what_is_measured(root, colors):
+def test_parallel_coordinates_have_one_line_a_run_shaded_in_the_colour_of_what_is_measured(root, colors):
     """Blue and orange mean seen and novel, not low and high; the lowest line is not as pale as the grid."""
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
     varied = effects.varied_settings(member.config for member in made)
-    for measure, tint in (("gap", colors.ink), ("seen", colors.seen), ("novel", colors.novel), ("all", colors.all)):
+    for measure, tint in (("gap", colors.ink), ("seen", colors.seen), ("all", colors.all), ("novel", colors.novel)):
         (trace,) = effect_charts.parallel(made, varied, measure, colors).figure().data
         assert [color for _, color in trace.line.colorscale] == [colors.grid, tint]
         assert trace.line.cmin < min(trace.line.color) and trace.line.cmax == max(trace.line.color)
+
+    assert trace.line.color == pytest.approx([member.scores.novel for member in made])
+    assert [d.label for d in trace.dimensions] == ["margin_scale", "temperature", "Novel accuracy"]
+    words = [np.array(d.ticktext)[np.array(d["values"])].tolist() for d in trace.dimensions[:2]]
+    assert words == [[text_of(member.config.flat()[key]) for member in made] for key in ("margin_scale", "temperature")]
 
 
 @pytest.mark.slow

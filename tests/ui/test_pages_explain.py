@@ -148,12 +148,15 @@ def test_another_preset_begins_with_its_own_numbers(open_page, tmp_path):
     assert app.query_params["from"] == "balanced" and "seen" not in app.query_params and "C" not in app.query_params
 
 
-def test_twice_the_scale_is_twice_the_margin(open_page, tmp_path):
+def test_twice_the_scale_is_twice_the_margin_also_where_the_address_lags_behind(open_page, tmp_path):
     app = open_page(tmp_path)
     before = bars(charts_of(app)["explain_margins"])
     slider(app, "C,").set_value(20.0).run()
     np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 2 * before)
     assert app.query_params["C"] == "20" and rf"={2 * before.max():.2f}" in formulas(app)
+    app.query_params.clear()  # what a browser sends that has not heard of the 20 yet
+    app.run()
+    assert slider(app, "C,").value == 20.0 and app.query_params["C"] == "20"
     slider(app, "C,").set_value(0.0).run()
     assert not bars(charts_of(app)["explain_margins"]).any() and "Every margin is 0" in words_of(app)
 
@@ -204,36 +207,21 @@ def test_a_run_and_an_epoch(open_page, made):
     assert [metric.value for metric in app.metric] == ["68%", "43%"]  # 0.55 + 0.4 / 3 and 0.2 + 0.7 / 3
 
 
-def test_all_epoch_sliders_are_one(open_page, made):
-    app = open_page(root_of(made), run=made["lps"].id)
-    found = [widget for widget in app.slider if widget.label == "Epoch"]
-    assert [widget.value for widget in found] == [6, 6, 6] and "epoch" not in app.query_params
-    found[1].set_value(3).run()
-    assert [widget.value for widget in app.slider if widget.label == "Epoch"] == [3, 3, 3]
-    assert app.query_params["epoch"] == "3"
-
-
-def test_a_slider_that_is_dragged_is_not_pulled_back_by_the_others(open_page, made):
+def test_all_epoch_sliders_are_one_and_do_not_pull_back_one_that_is_dragged(open_page, made):
     app = open_page(root_of(made), run=made["lps"].id)
 
     def sliders():
         return [widget for widget in app.slider if widget.label == "Epoch"]
 
+    assert [widget.value for widget in sliders()] == [6, 6, 6] and "epoch" not in app.query_params
     sliders()[1].set_value(4).run()
+    assert [widget.value for widget in sliders()] == [4, 4, 4] and app.query_params["epoch"] == "4"
     sliders()[1].set_value(2)
     sliders()[0].set_value(6)  # where the browser still shows it
     sliders()[2].set_value(6).run()
     assert [widget.value for widget in sliders()] == [2, 2, 2] and app.query_params["epoch"] == "2"
     sliders()[0].set_value(5).run()  # alone, it is really moved
     assert [widget.value for widget in sliders()] == [5, 5, 5]
-
-
-def test_an_address_that_lags_behind_does_not_move_a_slider(open_page, tmp_path):
-    app = open_page(tmp_path)
-    slider(app, "C,").set_value(20.0).run()
-    app.query_params.clear()  # what a browser sends that has not heard of the 20 yet
-    app.run()
-    assert slider(app, "C,").value == 20.0 and app.query_params["C"] == "20"
 
 
 def test_another_run_brings_its_own_scale_unless_somebody_chose_one(open_page, made):
@@ -329,18 +317,18 @@ def test_the_objective_of_every_method_is_formulas_alone(method):
     assert "".join(shown) == re.sub(r",?\s*\\qquad\s*", "", " ".join(text.split()).replace("$$ $$", "")).strip("$")
 
 
-def test_the_largest_term_may_be_negative(open_page, tmp_path):
-    own = {"loss/adaptive_margin": 0.5, "loss/entropy": -2.2, "loss/total": -1.7}
-    run = without(make_run(tmp_path, epochs=1), "loss/")
-    rewritten(run, lambda _, values: values | (own if "pi_hat" in values else {}))
-    assert "The largest in absolute value is entropy with -2.20." in words_of(open_page(tmp_path, run=run.id))
-
-
-def test_a_single_term_is_no_sum(open_page, tmp_path):
-    only = {"loss/adaptive_margin": 0.5, "loss/total": 0.5}
+@pytest.mark.parametrize(
+    "terms, said",
+    [
+        ({"loss/entropy": -2.2, "loss/total": -1.7}, "The largest in absolute value is entropy with -2.20."),
+        ({"loss/total": 0.5}, "In epoch 2 LPS has one term, adaptive margin, with **0.50**."),
+    ],
+)
+def test_the_largest_term_may_be_negative_and_a_single_one_is_no_sum(open_page, tmp_path, terms, said):
+    terms = {"loss/adaptive_margin": 0.5} | terms
     run = without(make_run(tmp_path, epochs=2), "loss/")
-    rewritten(run, lambda _, values: values | (only if "pi_hat" in values else {}))
-    assert "In epoch 2 LPS has one term, adaptive margin, with **0.50**." in words_of(open_page(tmp_path, run=run.id))
+    rewritten(run, lambda _, values: values | (terms if "pi_hat" in values else {}))
+    assert said in words_of(open_page(tmp_path, run=run.id))
 
 
 def test_a_run_of_lps_without_its_margin(open_page, made):

@@ -197,12 +197,16 @@ def test_priority(root):
     assert runs[2].desired().priority == 9 and seeds(root) == [3, 1, 2]
 
 
-def test_pause_and_go_on(root):
+def test_a_pause_and_what_may_start_when_it_ends(root, monkeypatch):
     asked(root, 1)
     at = press(visit("queue"), "queue_switch")
     assert queue.read_switch(root).paused and "The queue is paused since " in words(at)
+    found = []
+    monkeypatch.setattr(
+        "lps.scheduler.launcher.dispatch", lambda at, *_: found.append(queue.read_switch(at).paused) or []
+    )
     press(at, "queue_switch")
-    assert not queue.read_switch(root).paused
+    assert found[:1] == [False] and not queue.read_switch(root).paused
 
 
 def test_what_began_meanwhile_is_not_stopped_by_a_click_on_its_old_row(root, alive):
@@ -266,18 +270,6 @@ def test_a_page_leaves_the_queue_to_the_waker_that_lives(root, monkeypatch, page
     finally:
         os.close(lock)
     assert not pumped
-
-
-def test_a_button_of_the_queue_starts_what_may_start_now(root, monkeypatch):
-    asked(root, 1)
-    queue.set_paused(root, True)
-    at = visit("queue")
-    found = []
-    monkeypatch.setattr(
-        "lps.scheduler.launcher.dispatch", lambda at, *_: found.append(queue.read_switch(at).paused) or []
-    )
-    press(at, "queue_switch")
-    assert found[:1] == [False]
 
 
 @pytest.mark.parametrize("name", [".slots", ".sched.lock", ".slots/cpu-0.lock"])

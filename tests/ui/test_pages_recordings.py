@@ -129,7 +129,7 @@ def test_the_gap_on_a_card_has_the_colour_of_who_is_ahead(leader, other):
 
 
 @pytest.mark.slow
-def test_home_draws_what_was_measured_and_tells_one_statistic(root):
+def test_home_draws_what_was_measured_and_tells_it_in_sentences(root):
     shown = texts(visit())
     gap, end = read_history(named("LPS")).column("accuracy/gap"), read_history(named("LPS")).last("accuracy/novel")
     assert "sketch" not in shown
@@ -137,6 +137,10 @@ def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     novel = 100 * read_history(named("LPS without margin")).last("accuracy/novel")
     assert f"Without the margin, novel accuracy is {novel:.0f} % at the end" in shown
     assert f"{100 * end:.0f} % with the margin and {novel:.0f} % without" in shown
+    for name in ("ORCA", "FixMatch"):
+        lost, novel, _ = counts(named(name))
+        assert f"{lost} of {novel} novel pictures" in shown
+    assert f"{counts(named('LPS without entropy'))[2].count(0)} of 10 clusters are empty" in shown
 
 
 def test_the_dotted_line_of_homes_picture_is_the_run_without_the_margin():
@@ -167,14 +171,6 @@ def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
     weight = run.config().hyperparameters["entropy_weight"]
     assert weight == named("LPS").config().hyperparameters["entropy_weight"] != 1
     assert f"is {weight:g} instead of 1" in told
-
-
-def test_the_sentences_have_the_numbers_of_the_recordings(root):
-    shown = texts(visit())
-    for name in ("ORCA", "FixMatch"):
-        lost, novel, _ = counts(named(name))
-        assert f"{lost} of {novel} novel pictures" in shown
-    assert f"{counts(named('LPS without entropy'))[2].count(0)} of 10 clusters are empty" in shown
 
 
 def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
@@ -234,10 +230,15 @@ def test_a_copy_has_its_settings(root):
     assert at.title[0].value == "Launch" and at.toggle(key="set:use_margin").value is False
 
 
-def test_clusters_of_a_recording_cannot_be_named(root):
+@pytest.mark.slow
+def test_clusters_of_a_recording_cannot_be_named_and_its_pictures_are_written_beside_the_own_runs(root):
     at = visit("clusters", run=LPS)
     assert "A recording is read-only" in texts(at)
     assert not at.text_input and not {"reject", "split", "undo"} & {button.key for button in at.button}
+    at.button(key="write_folder").click().run()
+    assert not at.exception and not at.error
+    made = root / ".recorded" / LPS / "exports" / f"epoch-{EPOCHS:04d}"
+    assert (made / "labels.csv").is_file()
 
 
 @pytest.mark.parametrize("page", ["clusters", "review", "projection"])
@@ -252,15 +253,6 @@ def test_a_recording_can_be_reviewed_and_nothing_decided(root):
     assert "A recording is read-only" in texts(at)
     told = [element.proto.json for element in at.get("bidi_component") if "/desk/" in element.proto.json]
     assert len(told) == 1 and '"readonly": true' in told[0].replace('":true', '": true')
-
-
-@pytest.mark.slow
-def test_pictures_are_written_beside_the_own_runs(root):
-    at = visit("clusters", run=LPS)
-    at.button(key="write_folder").click().run()
-    assert not at.exception and not at.error
-    made = root / ".recorded" / LPS / "exports" / f"epoch-{EPOCHS:04d}"
-    assert (made / "labels.csv").is_file()
 
 
 def test_a_map_that_was_not_recorded_is_not_computed(root):

@@ -58,31 +58,24 @@ def test_the_form_opens_with_a_search_that_can_be_started_and_writes_nothing(roo
     assert not root.exists() and not begun
 
 
-def test_a_click_begins_what_stood_there_once(root, begun):
+def test_a_click_begins_once_what_stood_there_and_what_the_command_beside_it_means(root, begun):
     app = visit("search")
     app.text_input(key="search_margin_scale_low").set_value("2").run()
     app.text_input(key="search_name").set_value("mine").run()
     app.number_input(key="search_trials").set_value(7).run()
+    app.toggle(key="search_prune").set_value(False).run()
+    command = app.code[0].value.split()
     button(app, "search_start").click().run()
     assert not app.exception and [one.name for one in begun] == ["mine"]
     request = begun[0].request()
     assert request.trials == 7 and request.space[0].low == 2 and request.objective == "balanced"
-    assert request.base.split_validation_ratio == 0.2 and request.prune
+    assert request.base.split_validation_ratio == 0.2 and not request.prune and "--no-prune" in command
+    spaces = [word for before, word in zip(command, command[1:]) if before == "--space"]
+    settings = [word for before, word in zip(command, command[1:]) if before == "--set"]
+    assert request == read_request("digits", "lps", spaces, settings, trials=7, prune=False, name="mine")
     assert app.query_params["search"] == "mine" and "Not started" in words_of(app)
     app.run()
     assert len(begun) == 1 and len(list_searches(root)) == 1
-
-
-def test_the_command_beside_the_button_means_the_same(root, begun):
-    app = visit("search")
-    app.toggle(key="search_prune").set_value(False).run()
-    command = app.code[0].value.split()
-    assert "--no-prune" in command
-    button(app, "search_start").click().run()
-    spaces = [word for before, word in zip(command, command[1:]) if before == "--space"]
-    settings = [word for before, word in zip(command, command[1:]) if before == "--set"]
-    typed = read_request("digits", "lps", spaces, settings, trials=20, prune=False, name=begun[0].name)
-    assert typed == begun[0].request()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +126,7 @@ def test_without_optuna_the_page_says_how_to_get_it(root, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_a_search_has_found(root, hunted):
+def test_what_a_search_has_found_and_what_mattered(root, hunted):
     app = visit("search", search="hunt")
     result = read_results(hunted)
     words = words_of(app)
@@ -143,17 +136,10 @@ def test_what_a_search_has_found(root, hunted):
     assert list(table["Trial"]) == [5, 4, 3, 2, 1, 0] and list(table["Value"]) == [t.value for t in result.trials[::-1]]
     assert [link for link in table["Run"]] == [f"live?run={t.runs[0]}" for t in result.trials[::-1]]
     assert table["State"].str.contains("★").sum() == 1 and "(usual)" in table["State"].iloc[-1]
-    assert "search_history_hunt" in charts_of(app)
     assert button(app, "search_more").label == "10 more trials"
-
-
-@pytest.mark.slow
-def test_what_mattered_and_every_setting(root, hunted):
-    app = visit("search", search="hunt")
-    assert "search_importance_hunt" in charts_of(app)
-    assert "From 6 finished trials" in words_of(app) and "only a rough estimate" in words_of(app)
+    assert "From 6 finished trials" in words and "only a rough estimate" in words
     slices = {"search_slice_hunt_lr", "search_slice_hunt_margin_scale", "search_parallel_hunt"}
-    assert slices <= set(charts_of(app))
+    assert slices | {"search_history_hunt", "search_importance_hunt"} <= set(charts_of(app))
 
 
 def test_the_list_has_every_search_and_a_damaged_one(root, begun):

@@ -30,7 +30,7 @@ def area(x, y) -> float:
     return abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
 
 
-def test_pace_is_one_figure_with_one_epoch_axis(past):
+def test_pace_draws_the_records_in_one_figure_with_one_epoch_axis(past):
     figure = line_charts.pace(past, 20, LIGHT).figure()
     assert {t.yaxis or "y" for t in figure.data} == {"y", "y2", "y3", "y4"}
     assert {t.xaxis for t in figure.data} <= {None, "x"}
@@ -40,10 +40,6 @@ def test_pace_is_one_figure_with_one_epoch_axis(past):
     domains = [figure.layout[f"yaxis{n}"].domain for n in ("", 2, 3, 4)]
     assert all(upper[0] > lower[1] for upper, lower in zip(domains, domains[1:], strict=False))
     assert list(figure.layout.xaxis.range) == [0, 20.4]
-
-
-def test_pace_draws_the_records(past):
-    figure = line_charts.pace(past, 20, LIGHT).figure()
     assert np.array_equal(trace(figure, "Seen").x, np.arange(1, 21))
     assert np.allclose(trace(figure, "Novel").y, past.column("accuracy/novel"))
     assert trace(figure, "Seen").line.color == LIGHT.seen
@@ -153,26 +149,21 @@ def test_every_point_keeps_its_image(color_by):
     assert drawn == {row.image: (np.float32(row.x), np.float32(row.y)) for row in table.itertuples()}
 
 
-def test_hover_texts_are_the_names_of_truth_and_prediction():
+def test_groups_are_where_they_belong_and_hover_texts_are_the_names_of_truth_and_prediction():
     table = points(500)
     figure = maps.projection(table, "group", LIGHT, 4, ["<i>0</i>", *NAMES[1:]]).figure()
     said = {int(i): tuple(words.split(" → ")) for t in figure.data for i, words in zip(t.customdata, t.text)}
     names = {-1: "unknown", 0: "&lt;i&gt;0&lt;/i&gt;"} | {int(name): name for name in NAMES[1:]}
     assert said == {row.image: (names[row.truth], names[row.predicted]) for row in table.itertuples()}
+    novel = set(table[table["truth"] >= 4]["image"])
+    assert set(trace(figure, "Novel").customdata.tolist()) == novel
+    assert trace(figure, "Unknown").marker.color == LIGHT.all
 
 
 def test_a_small_chart_shows_fewer_points():
     figure = maps.projection(points(20_000), "confidence", LIGHT, 4, NAMES, height=260).figure()
     assert len(figure.data[0].x) == figures.FEW_POINTS
     assert len(set(figure.data[0].customdata.tolist())) == figures.FEW_POINTS
-
-
-def test_groups_are_where_they_belong():
-    table = points(500)
-    figure = maps.projection(table, "group", LIGHT, 4, NAMES).figure()
-    novel = set(table[table["truth"] >= 4]["image"])
-    assert set(trace(figure, "Novel").customdata.tolist()) == novel
-    assert trace(figure, "Unknown").marker.color == LIGHT.all
 
 
 def test_fifty_thousand_points_are_small_and_more_are_cut():
