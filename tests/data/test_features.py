@@ -1,6 +1,7 @@
 """Stored features: a backbone's output for the views of pictures, used by every method in place of pictures."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -211,10 +212,16 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
     assert feature_store.list_stores()[0].rows == {"plain": 0}
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """trained("lps") -> a run on stored features, trained once."""
+    return cache(lambda method: finished_run(tmp_path_factory.mktemp("runs"), method, **STORED))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", catalog.method_names())
-def test_every_method_trains_on_stored_features(method, tmp_path):
-    run = finished_run(tmp_path, method, **STORED)
+def test_every_method_trains_on_stored_features(method, trained):
+    run = trained(method)
     assert_numbers_documented(run)
     last = events(run)[-2]["values"]
     assert last["accuracy/all"] > 0.2
@@ -226,15 +233,13 @@ def test_every_method_trains_on_stored_features(method, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["lps", "simgcd"])
-def test_a_resumed_run_ends_as_an_unbroken_one(method, tmp_path, monkeypatch):
-    unbroken = finished_run(tmp_path / "a", method, **STORED)
-    assert_same_end(resumed_run(tmp_path / "b", monkeypatch, method, at=(1, 2), **STORED), unbroken)
+def test_a_resumed_run_ends_as_an_unbroken_one(method, trained, tmp_path, monkeypatch):
+    assert_same_end(resumed_run(tmp_path, monkeypatch, method, at=(1, 2), **STORED), trained(method))
 
 
 @pytest.mark.slow
 def test_a_run_that_is_stopped_while_features_are_computed_goes_on_there(tmp_path, monkeypatch):
     monkeypatch.setattr(feature_store, "PIECE", 64)
-    unbroken = finished_run(tmp_path / "a", "lps", **STORED, **{"features.seed": 1})
     asked = itertools.count(1)
     monkeypatch.setattr(loop.RunTraining, "should_stop", lambda attempt: next(asked) == 3)
     broken = create_run(tmp_path / "b", configure(SHORT | {"method": "lps"} | STORED | {"features.seed": 2}))
@@ -242,7 +247,7 @@ def test_a_run_that_is_stopped_while_features_are_computed_goes_on_there(tmp_pat
     told = broken.read_json("progress.json")
     assert told["phase"] == "features" and told["step"] < told["steps"] == 200 * 7
     assert loop.train(broken) == 0 and events(broken)[-1]["kind"] == "finish"
-    assert numbers(broken).keys() == numbers(unbroken).keys()
+    assert numbers(broken).keys() == {(kind, epoch) for kind in ("train", "eval") for epoch in (1, 2)}
 
 
 @pytest.mark.slow
@@ -255,12 +260,9 @@ def test_a_head_leaves_a_core_to_who_watches_unless_it_is_told_how_many_to_take(
     assert {event["values"]["threads"] for event in events(run) if event["kind"] == "start"} == {taken}
 
 
-@pytest.mark.slow
-def test_a_run_is_not_resumed_on_other_features(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "lps", **STORED)
+def test_a_run_is_not_resumed_on_other_features():
     material = prepare(config())
     assert material.digest != loop.replace(material, images=made(config())).digest
-    assert run.read_json("config.json")["features"] == "stored"
 
 
 @pytest.mark.slow

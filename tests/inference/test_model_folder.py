@@ -18,7 +18,6 @@ from lps.data import sources
 from lps.errors import UserError
 from lps.inference import export_job, model_folder, model_graph
 from lps.inference.prediction import predict
-from tests.data.test_features import STORED
 from tests.inference.test_prediction import KINDS, digits, saved
 from tests.network import published_layouts
 from tests.shares import OFFSET, share
@@ -110,8 +109,8 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
         model_folder.write_model_folder(run, folder)
 
 
-def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    run = finished_run(tmp_path / "runs", "lps", **STORED)
+def test_what_cannot_leave_says_why_and_writes_nothing(trained_run, tmp_path, monkeypatch, capsys):
+    run = trained_run
 
     def broken(*arguments, **options):
         raise RuntimeError("Unsupported: aten::odd\nand more")
@@ -129,9 +128,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     assert "the ids of the runs" in capsys.readouterr().err
 
 
-def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):
-    run = finished_run(tmp_path / "runs", "lps", **STORED)
-
+def test_a_command_that_is_ended_leaves_no_draft(trained_run, tmp_path, monkeypatch):
     def ended(*arguments, **options):
         assert len(list(into.iterdir())) == 1
         os.kill(os.getpid(), signal.SIGTERM)
@@ -142,7 +139,7 @@ def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.onnx, "export", ended)
     try:
         with pytest.raises(SystemExit, match="143"):
-            main(["export", run.id, "--to", "model", "--runs", str(run.root), "--into", str(into)])
+            main(["export", trained_run.id, "--to", "model", "--runs", str(trained_run.root), "--into", str(into)])
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN and not list(into.iterdir())
     finally:
         signal.signal(signal.SIGTERM, before)

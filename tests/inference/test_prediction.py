@@ -54,8 +54,8 @@ def saved(folder, pixels, name="{:03d}.png"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, tmp_path):
-    run = finished_run(tmp_path, **KINDS[kind])
+def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, trained_run, tmp_path):
+    run = trained_run if kind == "live" else finished_run(tmp_path, **KINDS[kind])
     split, _ = read_split(run.folder)
     found, stored = predict(run, digits(run)), read_snapshot(run.snapshots, 2)
     assert found.epoch == 2 and found.files == tuple(map(str, range(200)))

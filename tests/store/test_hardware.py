@@ -10,7 +10,7 @@ import pytest
 from lps.settings.config import configure
 from lps.store import provenance
 from lps.store.run_folders import create_run
-from tests.short_runs import events, finished_run
+from tests.short_runs import events
 
 
 def test_facts_are_those_of_this_machine(monkeypatch, tmp_path):
@@ -46,8 +46,8 @@ def test_the_newest_start_counts_and_damage_is_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_says_what_it_was_trained_with(tmp_path):
-    run = finished_run(tmp_path, "lps")
+def test_a_run_says_what_it_was_trained_with(trained_run):
+    run = trained_run
     starts = [event for event in events(run) if event["kind"] == "start"]
     assert len(starts) == 2 and all(event["machine"] == provenance.machine_facts() for event in starts)
     assert {event["precision"] for event in starts} == {"fp32"}

@@ -38,34 +38,38 @@ def child_of(parent, from_weights=True, seed=0):
     return create_run(parent.root, planned.config, copy_files=bring)
 
 
-def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(parent):
+@pytest.fixture(scope="module")
+def child(parent):
     run = child_of(parent)
     assert training.train(run) == 0
-    split, targets = read_split(run.folder)
-    confirmed = inherited_files.read_confirmed(run)
-    assert split.classes == Classes(7, 10) and split.class_names[5:7] == ("5", "six")
-    assert np.isin(confirmed.images, split.labeled).all() and (targets[confirmed.images] == confirmed.given).all()
-    start = events(run)[0]["values"]
-    assert start["images/labeled"] == len(split.labeled) and start["classes/seen"] == 7
-    assert numbers(run)["eval", 1]["accuracy/all"] > numbers(child_trained_afresh(parent))["eval", 1]["accuracy/all"]
+    return run
 
 
-def child_trained_afresh(parent):
+@pytest.fixture(scope="module")
+def afresh(parent):
     run = child_of(parent, from_weights=False)
     assert training.train(run) == 0
     return run
 
 
-def test_a_resumed_one_ends_with_the_same_numbers(parent, monkeypatch):
-    whole, broken = child_of(parent), child_of(parent)
-    assert training.train(whole) == 0
+def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(child, afresh):
+    split, targets = read_split(child.folder)
+    confirmed = inherited_files.read_confirmed(child)
+    assert split.classes == Classes(7, 10) and split.class_names[5:7] == ("5", "six")
+    assert np.isin(confirmed.images, split.labeled).all() and (targets[confirmed.images] == confirmed.given).all()
+    start = events(child)[0]["values"]
+    assert start["images/labeled"] == len(split.labeled) and start["classes/seen"] == 7
+    assert numbers(child)["eval", 1]["accuracy/all"] > numbers(afresh)["eval", 1]["accuracy/all"]
+
+
+def test_a_resumed_one_ends_with_the_same_numbers(parent, child, monkeypatch):
+    broken = child_of(parent)
     stop_and_resume(broken, monkeypatch, (1, 4))
-    assert_same_end(whole, broken)
+    assert_same_end(child, broken)
 
 
-def test_the_hidden_truth_has_no_part_in_it(parent, monkeypatch):
+def test_the_hidden_truth_has_no_part_in_it(parent, afresh, monkeypatch):
     """Shuffle what scores know of the unlabeled images: the plan and the training numbers stay bit for bit."""
-    plain = child_trained_afresh(parent)
     real = training.prepare
 
     def scrambled(config, confirmed):
@@ -78,8 +82,8 @@ def test_the_hidden_truth_has_no_part_in_it(parent, monkeypatch):
     run = child_of(parent, from_weights=False)
     assert training.train(run) == 0
     for epoch in (1, 2):
-        assert numbers(run)["train", epoch] == numbers(plain)["train", epoch]
-        assert numbers(run)["eval", epoch]["accuracy/all"] < numbers(plain)["eval", epoch]["accuracy/all"]
+        assert numbers(run)["train", epoch] == numbers(afresh)["train", epoch]
+        assert numbers(run)["eval", epoch]["accuracy/all"] < numbers(afresh)["eval", epoch]["accuracy/all"]
 
 
 @pytest.mark.parametrize("file", ["confirmed.npz", "start.pt"])

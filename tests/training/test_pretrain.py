@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -235,26 +235,24 @@ def test_a_damaged_save_is_passed_over(unbroken, tmp_path, monkeypatch, capsys):
     assert_same(make(tmp_path / "b"), unbroken)
 
 
-def in_thread(*args, **settings):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(make(*args, **settings)))
-    thread.start()
-    return thread, results
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 @pytest.mark.slow
-def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path):
+def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path, pool):
     key = pretrain.cache_key(config(), IMAGES)
     lock = locks.try_lock(tmp_path / f"{key}.lock")
     (tmp_path / f"{key}.partial").mkdir()
     (tmp_path / f"{key}.partial" / "step-00000007.json").touch()
     told, asked = [], []
-    thread, results = in_thread(tmp_path, lambda *a: told.append(a), lambda: asked.append(1) and False)
+    other = pool.submit(make, tmp_path, lambda *a: told.append(a), lambda: asked.append(1) and False)
     until(lambda: (0, 7, {}) in told)
     checkpoints.save_checkpoint(tmp_path, key, {"backbone": unbroken, "quality": {"pretrain/knn_accuracy": 0.5}})
     os.close(lock)
-    thread.join(60)
-    assert_same(results[0], unbroken)
+    assert_same(other.result(60), unbroken)
     assert told[-1] == (3, 0, {"pretrain/reused": 1, "pretrain/knn_accuracy": 0.5}) and asked
     assert all(values in ({}, told[-1][2]) for _, _, values in told)  # it made nothing itself
 
@@ -268,7 +266,7 @@ def test_who_waits_can_be_stopped(tmp_path):
 
 
 @pytest.mark.slow
-def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
+def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path, pool):
     assert make(tmp_path, should_stop=stop_before(STEPS + 2)) is None
     lock = locks.try_lock(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")  # as if it were going on
     steps, told = [], []
@@ -278,11 +276,10 @@ def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
         if not values and epoch:
             steps.append((epoch, step))
 
-    thread, results = in_thread(tmp_path, report)
+    other = pool.submit(make, tmp_path, report)
     until(lambda: told)
     os.close(lock)
-    thread.join(60)
-    assert_same(results[0], unbroken)
+    assert_same(other.result(60), unbroken)
     assert steps[0] == (1, 2)
 
 

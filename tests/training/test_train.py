@@ -98,6 +98,8 @@ def test_a_run_leaves_the_events_that_the_formats_promise(finished):
     assert len(train["pi_hat"]) == len(train["margin"]) == len(evaluation["class/accuracy"]) == 10
     assert evaluation["accuracy/gap"] == pytest.approx(evaluation["accuracy/seen"] - evaluation["accuracy/novel"])
     assert events[2]["values"]["baseline/kmeans/all"] > 0.2
+    for line in finished.events.read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(word))
 
 
 def test_the_snapshot_belongs_to_the_evaluation(finished):
@@ -152,13 +154,6 @@ def test_pretraining_is_done_once(finished):
     assert event["values"]["pretrain/reused"] == 1 and event["values"]["pretrain/knn_accuracy"] > 0.5
 
 
-def test_pixels_that_are_too_many_for_the_device_give_the_same_run(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr("lps.datasets.ON_DEVICE", 0)
-    run = make_run(tmp_path)
-    training.train(run)
-    assert numbers(run) == numbers(finished)
-
-
 def test_the_truth_of_unlabeled_images_cannot_reach_training(finished, tmp_path, monkeypatch):
     """Shuffle the truth of every unlabeled image: training numbers stay bit for bit, only the evaluation changes."""
     split, truth = snapshots.read_split(finished.folder)
@@ -179,7 +174,9 @@ def test_the_truth_of_unlabeled_images_cannot_reach_training(finished, tmp_path,
         assert ours["eval", epoch]["accuracy/all"] < theirs["eval", epoch]["accuracy/all"]
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_does_not(finished, tmp_path):
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(finished, tmp_path, monkeypatch):
+    """Also where the pixels are too many for the device."""
+    monkeypatch.setattr("lps.datasets.ON_DEVICE", 0)
     same, other = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1)
     training.train(same), training.train(other)
     assert numbers(same) == numbers(finished) != numbers(other)
@@ -432,11 +429,6 @@ def test_lps_passes_what_an_untrained_network_does_not(tmp_path):
     first = next(e for e in history(everything) if e["kind"] == "eval")["values"]
     assert trained["kl"] < 0.5 * next(e for e in history(everything) if e["kind"] == "train")["values"]["kl"]
     assert trained["accuracy/gap"] < first["accuracy/gap"]
-
-
-def test_events_are_plain_json_without_nan(finished):
-    for line in finished.events.read_text().splitlines():
-        json.loads(line, parse_constant=lambda word: pytest.fail(word))
 
 
 def test_the_data_set_is_the_real_one():
