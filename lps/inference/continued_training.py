@@ -210,6 +210,8 @@ def _classes_in_words(
         root = root_by_name.pop(name.casefold(), None)
         parts = [] if root is None else decisions.parts(root)
         parts += [part for part, target in unnamed.items() if target is not None and target == root]
+        origins = {*label_check.network.predicted[label_check.cluster == root].tolist(), *decisions.created_clusters}
+        parts = [part for part in parts if part in origins]  # without those whose images were all split off
         if root is None or (root < label_check.split.classes.seen and not parts):
             as_before.append(name)
         else:

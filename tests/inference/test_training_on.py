@@ -109,9 +109,9 @@ def test_a_split_that_undoes_a_merge_is_said(run):
     say(run, {"do": "merge", "id": 8, "into": 7}, name(7, "seven"))
     say(run, {"do": "split", "images": members(run, 8).tolist(), "new": 10})
     told = plan(run).classes_in_words
-    assert told.endswith("seven from clusters 7 and 8. Clusters 5, 6, 9 and 10 (split off from 8) stay novel.")
+    assert told.endswith("seven from cluster 7. Clusters 5, 6, 9 and 10 (split off from 8) stay novel.")
     told = plan(run, unnamed={5: 7, 6: None}).classes_in_words
-    assert "seven from clusters 5, 7 and 8. Clusters 9 and 10 (split off from 8) stay novel. Cluster 6 is" in told
+    assert "seven from clusters 5 and 7. Clusters 9 and 10 (split off from 8) stay novel. Cluster 6 is" in told
 
 
 def test_what_a_person_took_out_is_not_labeled(run):
