@@ -57,7 +57,7 @@ def way(page: Page, address: str) -> list[dict]:
     page.get_by_role("button", name="Use this folder").click()
     page.locator(".lps-frames img").first.wait_for()
     done("choose the folder, see its pictures")
-    page.get_by_text(re.compile(r"\d suggested\.|fit as well")).first.wait_for()
+    page.get_by_text(re.compile(r"\d suggested")).first.wait_for()
     field = page.get_by_label("Novel classes to look for")
     suggested = field.input_value()
     done(f"wait for the number of novel classes ({suggested}; features are computed)")

@@ -51,7 +51,7 @@ def _choose_and_start(hand, folder, studio) -> None:
     assert page.locator(".lps-frames img").count() == 3 * SHOWN
     assert len(list((studio.runs.parent / "lps_pictures" / folder.name).rglob("*.png"))) == PICTURES
     assert page.get_by_role("button", name="Start").is_disabled()
-    page.get_by_text(re.compile(r"\d suggested\.")).first.wait_for()
+    page.get_by_text(re.compile(r"\d suggested")).first.wait_for()
     hand.click(page.get_by_label("Novel classes to look for"))
     hand.press("Control+a")
     hand.type("2")
