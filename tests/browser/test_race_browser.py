@@ -254,7 +254,7 @@ def test_the_brake_presses_by_step_and_then_on_each_class(open_file):
     assert at(page) == "1.250" and readings(page)["brake"] == said
 
 
-def test_the_way_can_be_dragged(open_file):
+def test_the_way_can_be_dragged_and_a_mark_on_it_leads_to_its_epoch(open_file, runs):
     page = open_file("#at=1")
     box = page.locator(".race-way input").bounding_box()
     page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2)
@@ -266,6 +266,9 @@ def test_the_way_can_be_dragged(open_file):
     page.mouse.up()
     assert places == sorted(places) and places[-1] == 20 and len(set(places)) == 3
     assert state(page) == "resting"
+    mark = race_data.race_of_runs(runs)["marks"][-1]
+    page.locator(".race-flags button").last.click(force=True)
+    assert at(page) == str(mark["epoch"]) and mark["words"] in page.inner_text(".race-news")
 
 
 def test_a_link_opens_the_file_in_the_same_state(open_file):
@@ -336,13 +339,6 @@ def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(
     race = race_data.race_of_runs(runs)
     means = [sum(row[: race["classes"]["seen"]]) / race["classes"]["seen"] for row in race["runs"][1]["margins"] if row]
     assert [margin for _, margin in drawn["B"]] == pytest.approx(means)
-
-
-def test_a_mark_on_the_way_leads_to_its_epoch(open_file, runs):
-    page = open_file("#at=1")
-    mark = race_data.race_of_runs(runs)["marks"][-1]
-    page.locator(".race-flags button").last.click(force=True)
-    assert at(page) == str(mark["epoch"]) and mark["words"] in page.inner_text(".race-news")
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])

@@ -233,8 +233,12 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
 
 
 @pytest.mark.slow
-def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
+def test_seeds_and_paths_of_launch_are_refused_beside_the_button_and_names_are_not(root):
+    """A name is text for people: everything goes, nothing of it is carried out, and it is one line of the command."""
     at = whole_form()
+    for text in few([text for text in STOCK if text.isprintable()], 4) + ["$(touch x)", "a\nb", "'; rm -rf ."]:
+        at.text_input(key="form:name").set_value(text).run()
+        assert not at.exception and startable(at, "launch_start"), text
     for text in share(few(no_seeds(), 6), 0, 3):
         at.text_input(key="form:seeds").set_value(text).run()
         assert beside(at, "form:seeds") and "Seed: " in said(at) and not startable(at, "launch_start")
@@ -243,15 +247,6 @@ def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
     for text in share(["/nowhere", "a\tb", "~", "http://x/y", "x" * 300, "../..", "\u202e", "/etc/passwd"], 1, 4):
         at.text_input(key="set:dataset.path").set_value(text).run()
         assert ":red[The .npz file: " in said(at) and not startable(at, "launch_start") and not at.exception, text
-
-
-@pytest.mark.slow
-def test_a_name_that_is_only_marks_is_no_misfit(root):
-    """A name is text for people: everything goes, nothing of it is carried out, and it is one line of the command."""
-    at = whole_form()
-    for text in few([text for text in STOCK if text.isprintable()], 4) + ["$(touch x)", "a\nb", "'; rm -rf ."]:
-        at.text_input(key="form:name").set_value(text).run()
-        assert not at.exception and startable(at, "launch_start"), text
 
 
 @pytest.mark.slow

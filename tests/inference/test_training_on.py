@@ -1,6 +1,5 @@
 """Training on with names: which pictures count, the settings of the new run, and that it is independent."""
 
-import re
 import shutil
 from dataclasses import replace
 
@@ -137,30 +136,12 @@ def test_a_dissolved_cluster_is_continued_by_no_class(run):
     assert planned.config.split_num_novel == 2
 
 
-def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
+def test_a_cluster_without_a_name_is_merged_into_one_that_has_one_and_where_all_are_dissolved_one_is_looked_for(run):
     say(run, name(7, "seven"))
     planned = plan(run, unnamed={8: 7})
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
-
-
-@pytest.mark.parametrize(
-    "unnamed, words",
-    [
-        ({7: None}, "cluster: 7 has a name or does not exist; clusters without a name: 5, 6, 8, 9"),
-        ({99: None}, "cluster: 99 has a name or does not exist"),
-        ({8: 9}, "cluster: 9 has no name, so nothing can be merged into it; clusters with a name: 0, 1, 2, 3, 4, 7"),
-    ],
-)
-def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
-    say(run, name(7, "seven"))
-    with pytest.raises(UserError, match=re.escape(words)):
-        plan(run, unnamed=unnamed)
-
-
-def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
-    say(run, name(7, "seven"))
     planned = plan(run, unnamed=dict.fromkeys([5, 6, 8, 9]))
     assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
@@ -197,7 +178,8 @@ def test_a_cluster_without_an_image_waits_too(run):
     assert planned.in_words().startswith("2 names: 1 new seen class") and planned.in_words().endswith(words)
 
 
-def test_one_class_is_looked_for_even_where_all_have_names(run):
+def test_one_class_is_looked_for_even_where_all_have_names(run, monkeypatch):
+    """Nothing keeps it in use, until one has no name again."""
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
     planned = plan(run)
     assert (planned.novel, planned.looked_for) == (0, 1)
@@ -207,6 +189,10 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     wished = plan(run, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
     assert "Nothing forces" in wished.notices()[0] and "has use_margin=false" in wished.notices()[0]
+    child = launched(planned, monkeypatch)
+    assert not child.config().hyperparameters["use_margin"]
+    assert continued_training._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
+    assert continued_training._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +205,12 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
         ({"rule": "looked-at"}, "a single picture in a named cluster; choose confident or all"),
         ({"changes": {"split.seed": 3}}, "split.seed: must stay as in the run that you continue"),
         ({"changes": {"network.name": "resnet50"}}, "network.name: must stay as in the run that you continue"),
+        ({"unnamed": {7: None}}, "cluster: 7 has a name or does not exist; clusters without a name: 5, 6, 8, 9"),
+        ({"unnamed": {99: None}}, "cluster: 99 has a name or does not exist"),
+        (
+            {"unnamed": {8: 9}},
+            "9 has no name, so nothing can be merged into it; clusters with a name: 0, 1, 2, 3, 4, 7",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(run, how, words):
@@ -249,14 +241,6 @@ def launched(planned, monkeypatch, **how):
     """The run of a plan without a process."""
     monkeypatch.setattr(continued_training.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
     return continued_training.start_continued_training(planned, **how)
-
-
-def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkeypatch):
-    say(run, *(name(i, f"class {i}") for i in range(5, 10)))
-    child = launched(plan(run), monkeypatch)
-    assert not child.config().hyperparameters["use_margin"]
-    assert continued_training._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
-    assert continued_training._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
 
 
 def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):

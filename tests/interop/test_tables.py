@@ -53,16 +53,11 @@ def read(folder, form, name) -> list[dict]:
 
 
 @pytest.mark.parametrize("form", event_tables.FORMS)
-def test_every_number_is_a_row(runs, tmp_path, form):
+def test_every_number_is_a_row_and_the_wide_table_says_the_same(runs, tmp_path, form):
     event_tables.export(runs, tmp_path / "out", form)
     rows = [tuple(row.values()) for row in read(tmp_path / "out", form, "events")]
     assert rows == [number for run in runs for number in numbers(run)]
     assert len(rows) > 100 and None in {row[-1] for row in rows}
-
-
-@pytest.mark.parametrize("form", event_tables.FORMS)
-def test_the_wide_table_says_the_same(runs, tmp_path, form):
-    event_tables.export(runs, tmp_path / "out", form)
     wide = read(tmp_path / "out", form, "scalars")
     melted = [
         (row["run"], row["kind"], row["epoch"], row["step"], row["time"], name, None, value)

@@ -184,6 +184,10 @@ def test_a_suspended_runner_is_woken_to_stop(root, kill):
     run = running(root)
     runner, trainer = pids(run)
     os.kill(runner, signal.SIGSTOP)
+    until(lambda: is_suspended(runner))
+    launcher.ensure_daemon(root)
+    time.sleep(0.1)
+    assert is_suspended(runner), "that of a run that goes on is left alone"
     launcher.stop(run, kill)
     over(run, "stopped")
     assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
@@ -197,16 +201,6 @@ def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(roo
     assert run.state().name == "stopping"
     launcher.ensure_daemon(root)
     until(lambda: run.state().name == "stopped")
-
-
-def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
-    run = running(root)
-    runner, _ = pids(run)
-    os.kill(runner, signal.SIGSTOP)
-    until(lambda: is_suspended(runner))
-    launcher.ensure_daemon(root)
-    time.sleep(0.1)
-    assert is_suspended(runner)
 
 
 def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):

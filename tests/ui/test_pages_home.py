@@ -56,8 +56,9 @@ def test_without_runs_it_says_what_to_do(root):
     assert "No runs yet" in texts(visit())
 
 
-def test_one_click_makes_two_runs_and_turns_to_their_race(root):
+def test_clicks_of_one_visit_make_two_runs_and_turn_to_their_race_and_another_visit_makes_others(root):
     at = visit()
+    asked = at.session_state["home_visit"]
     at.button(key="home_start").click().run()
     assert not at.exception
     runs = {run.config().hyperparameters["use_margin"]: run for run in list_runs(root)}
@@ -66,12 +67,6 @@ def test_one_click_makes_two_runs_and_turns_to_their_race(root):
     for use_margin, run in runs.items():
         assert run.config() == configure(shared | {"use_margin": use_margin})
     assert at.title[0].value == "Race" and at.query_params["run"] == [runs[True].id, runs[False].id]
-
-
-def test_clicks_of_one_visit_make_its_runs_and_another_visit_others(root):
-    at = visit()
-    asked = at.session_state["home_visit"]
-    at.button(key="home_start").click().run()
     for _ in range(2):  # the clicks that were on their way when the first one was answered
         at.session_state["home_asked"] = asked
         at.switch_page("pages/home.py").run()
