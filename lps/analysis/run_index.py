@@ -31,7 +31,8 @@ from lps.store.runs import RUN_ID, STATE_FILES, Run, State, settled_states
 _MAX_KNOWN = 40_000  # runs whose measurements are cached
 _MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
 _RECORDS = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
-_EDITED = (*STATE_FILES, "config.json", "meta.json", "events.jsonl")  # files that can change in place
+_MEASURED = ("events.jsonl", "config.json", "split.npz")  # files on which measurements depend
+_EDITED = (*STATE_FILES, *_MEASURED, "meta.json")  # files that can change in place
 _ENTRY_FILES = (*_RECORDS, "split.npz", "lock")  # on which a row of a run that is over depends
 _WRONG_CONTENT = (AttributeError, IndexError, KeyError, TypeError, ValueError, UserError)  # of a stored row
 _PACKED_APART = ("run", "state", "measured", "config")  # parts of a row that are stored in their own way
@@ -139,7 +140,7 @@ class _Readings:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     turn: threading.Lock = field(default_factory=threading.Lock)
-    known: dict[str, tuple[tuple | None, Measured]] = field(default_factory=dict)
+    known: dict[str, tuple[tuple, Measured]] = field(default_factory=dict)
     rows: FolderCache[RunRow] = field(default_factory=lambda: FolderCache(*_EDITED, may_keep=_is_settled))
     entries: dict[str, _KnownRow] = field(default_factory=dict)
     stored: dict[str, _StoredRows] = field(default_factory=dict)
@@ -236,13 +237,13 @@ def _unpack_row(run: Run, packed_row: list, configs: list[Config]) -> RunRow:
 
 
 def measure_run(run: Run) -> Measured:
-    """Return the measurements of `run`; reads its records again only if its events have changed."""
+    """Return the measurements of `run`; reads its records again only if a file has changed."""
     readings, key = _readings(), str(run.folder)
-    present = fingerprint(run.events)
+    present = tuple(fingerprint(f"{key}/{name}") for name in _MEASURED)
     stored_measure = readings.known.get(key)
     if stored_measure and stored_measure[0] == present:
         return stored_measure[1]
-    measured = _measure(run) if present else Measured()
+    measured = _measure(run) if present[0] else Measured()
     readings.keep(readings.known, key, (present, measured))
     return measured
 

@@ -28,14 +28,14 @@ class EventFollower:
 
     def __init__(self, path: Path):
         self._path = path
-        self._version: tuple | None = None  # device, inode, size and time of the file at the last check
+        self._version: tuple | None = None  # device, inode, size and change time of the file at the last check
         self._offset, self._mark, self.left_out = 0, b"", 0
 
     def check(self) -> Change:
         """Return what changed since the last call; after `REPLACED`, `new_records` starts at the beginning."""
         try:
             status = os.stat(self._path)
-            version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            version = status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
         except OSError:
             version = None
         previous, self._version = self._version, version

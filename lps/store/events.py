@@ -89,16 +89,15 @@ def check_version(path: Path) -> int:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return 0
-        version_key = (status.st_size, status.st_mtime_ns) if status.st_size < _LONGEST_START else None
-        version = _version(str(path), status.st_ino, version_key)
+        version = _version(str(path), status.st_ino, status.st_size, status.st_ctime_ns)
     except OSError:
         return 0
     return versions.check_version("events.jsonl", version)
 
 
 @lru_cache(maxsize=16_384)
-def _version(path: str, inode: int, version_key: tuple[int, int] | None) -> object:
-    """Return the version in the first line, which never changes once it is complete; raises `OSError`."""
+def _version(path: str, _inode: int, _size: int, _changed_ns: int) -> object:
+    """Return the version in the first line; raises `OSError`."""
     with open_regular(path) as file:
         line = file.readline(_LONGEST_START)
     try:
@@ -149,13 +148,13 @@ def read_head(path: Path) -> list[dict]:
     """Return the events up to the first `train` event, within the first `_LONGEST_HEAD` bytes."""
     try:
         status = os.stat(path)
-        return _read_head(path, status.st_size, status.st_ino, status.st_mtime_ns)
+        return _read_head(path, status.st_size, status.st_ino, status.st_ctime_ns)
     except OSError:
         return []
 
 
 @lru_cache(maxsize=4096)
-def _read_head(path: Path, size: int, _inode: int, _changed: int) -> list[dict]:
+def _read_head(path: Path, size: int, _inode: int, _changed_ns: int) -> list[dict]:
     events = []
     with open_regular(path) as file:
         for line in _lines(file, min(size, _LONGEST_HEAD)):

@@ -6,12 +6,17 @@ import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from lps.analysis import run_index
+from lps.analysis.alarms import Alarm
+from lps.analysis.run_index import Measured
+from lps.files import folder_cache
+from lps.scheduler import queue
 from lps.store import row_index
-from lps.store.run_folders import list_runs
+from lps.store.run_folders import _list_anew, list_runs
 from tests import sample_runs
 from tests.sample_runs import make_run
 from tests.servers import ROOT
@@ -24,6 +29,7 @@ def root(tmp_path, monkeypatch):
     """Some finished runs, all of whose rows are stored as soon as they are read."""
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(run_index, "_MIN_UNSAVED", 1)
+    monkeypatch.setattr(folder_cache, "_SETTLED_NS", 0)  # as of folders that are older than this test's
     run_index._readings.cache_clear()
     for number in range(COUNT):
         settings = {"seed": number, "margin_scale": float(number)}
@@ -77,8 +83,7 @@ def test_alarms_recordings_and_texts_come_back(root, computed):
 
 
 @pytest.mark.parametrize("name", ["config.json", "meta.json", "want.json", "process.json", "exit.json", "events.jsonl"])
-def test_a_changed_file_makes_its_row_anew(root, computed, name, monkeypatch):
-    monkeypatch.setattr("lps.files.folder_cache._SETTLED_NS", 0)  # as of folders that are older than this test's
+def test_a_changed_file_makes_its_row_anew(root, computed, name):
     read_anew(root)
     run = list_runs(root)[1]
     computed.clear()
@@ -87,6 +92,85 @@ def test_a_changed_file_makes_its_row_anew(root, computed, name, monkeypatch):
     assert computed == [run]
     read_anew(root)
     assert computed == [run], "the new row is stored, too"
+
+
+def row_without_cache(run):
+    measured = run_index._measure(run) if run.events.exists() else Measured()
+    return replace(run_index._entry(run), measured=measured)
+
+
+def write_over(source, target):
+    """Write over each file in place and set its old times, as `cp -a` does."""
+    for path in source.folder.glob("*.*"):
+        (target.folder / path.name).write_bytes(path.read_bytes())
+        shutil.copystat(path, target.folder / path.name)
+
+
+def replace_same_size(path, old, new):
+    """Change a file so that its size and modification time stay the same."""
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes().replace(old, new))
+    os.utime(path, ns=times)
+
+
+def swap(one, other):
+    one.folder.rename(one.root / ".away")
+    other.folder.rename(one.folder)
+    (one.root / ".away").rename(other.folder)
+
+
+STRANGE = (  # what a stranger does to the first two runs
+    swap,
+    write_over,
+    lambda one, other: one.folder.rename(one.folder.with_name(one.id[:-2] + "zz")),
+    lambda one, other: shutil.rmtree(one.folder),
+    lambda one, other: shutil.copytree(other.folder, other.folder.with_name(other.id[:-2] + "yy")),
+    lambda one, other: os.truncate(one.events, one.events.stat().st_size // 2),
+    lambda one, other: (one.folder / "new").write_bytes(other.events.read_bytes()[:900]),
+    lambda one, other: (one.folder / "new").replace(one.events),
+    lambda one, other: replace_same_size(one.folder / "exit.json", b"finished", b"crashedx"),
+    lambda one, other: (one.folder / "exit.json").write_bytes((other.folder / "exit.json").read_bytes()),
+    lambda one, other: replace_same_size(one.folder / "want.json", b'"attempt":1', b'"attempt":7'),
+    lambda one, other: (one.folder / "lock").symlink_to("/dev/null"),
+    lambda one, other: [path.chmod(0) for path in one.folder.iterdir() if path.is_file()],
+    lambda one, other: write_over(other, one),
+)
+
+
+def test_a_visit_shows_the_same_with_and_without_cache_whatever_a_stranger_does(root):
+    for number, change in enumerate(STRANGE):
+        one, other, *_ = list_runs(root)
+        (one.folder / "lock").unlink(missing_ok=True)
+        run_index.read_rows(list_runs(root))
+        queue.waiting_runs(root)
+        change(one, other)
+        runs = list_runs(root)
+        fresh = [row_without_cache(run) for run in runs]
+        assert runs == _list_anew(root), number
+        assert list(map(repr, run_index.read_rows(runs))) == list(map(repr, fresh)), number
+        assert [entry for _, entry in queue._entries(root) if entry.attempt] == [
+            entry for run in runs if (entry := queue._read_entry(run, None)).attempt
+        ], number
+        assert list(map(repr, read_anew(root))) == list(map(repr, fresh)), number
+
+
+def test_every_visit_during_a_slow_copy_shows_what_is_there(root, tmp_path, monkeypatch):
+    """Files arrive one after another, in two parts each and with their old times, as `cp -a` and rsync give them."""
+
+    def is_split_read(*_, shares=None, **__):
+        return [Alarm("collapse", "", "split read" if shares else "split not read")]
+
+    monkeypatch.setattr(run_index.alarms, "find_alarms", is_split_read)
+    original = make_run(root, "finished", epochs=2)
+    source = original.folder.rename(tmp_path / "source")
+    original.folder.mkdir()
+    files = sorted(path for path in source.iterdir() if path.is_file())
+    for path, size in [(path, path.stat().st_size // parts) for path in files for parts in (2, 1)]:
+        (original.folder / path.name).write_bytes(path.read_bytes()[:size])
+        shutil.copystat(path, original.folder / path.name)
+        same_server = next(row for row in run_index.read_rows(list_runs(root)) if row.run == original)
+        assert repr(same_server) == repr(row_anew(original)) == repr(row_without_cache(original)), path.name
+    assert same_server.state.name == "finished" and same_server.measured.alarms[0].words == "split read"
 
 
 def test_a_changed_row_is_shown_as_it_is_now(root):

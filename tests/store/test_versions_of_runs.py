@@ -1,11 +1,14 @@
 """A run names the version of the program that trained it, and pages show if it is another one."""
 
 import json
+import os
 
 import pytest
 
 import lps
-from lps.store import provenance
+from lps.errors import UserError
+from lps.store import events, provenance
+from lps.store.event_follower import Change, EventFollower
 from tests.sample_runs import make_run
 
 
@@ -31,3 +34,21 @@ def test_another_version_is_mentioned(tmp_path):
 
 def test_a_run_records_the_version_that_trains_it():
     assert provenance.machine_facts()["lps"] == lps.__version__
+
+
+def test_long_events_that_another_run_is_written_over_in_place_are_read_anew(tmp_path):
+    """With the same size and time, as `cp -a` of a copy leaves them."""
+    path, follower = tmp_path / "events.jsonl", EventFollower(tmp_path / "events.jsonl")
+
+    def write(version: int) -> None:
+        event = {"version": version, "kind": "start", "step": 0, "epoch": 0, "time": version, "values": {}}
+        path.write_text(f"{json.dumps(event)}\n{'x' * 70_000}\n")
+        os.utime(path, (1, 1))
+
+    write(1)
+    assert events.check_version(path) == 1 and follower.check() is Change.REPLACED
+    assert [event["time"] for event in events.read_head(path)] == [1]
+    write(9)
+    with pytest.raises(UserError, match="newer"):
+        events.check_version(path)
+    assert [event["time"] for event in events.read_head(path)] == [9] and follower.check() is Change.REPLACED
