@@ -11,6 +11,7 @@ import pytest
 import lps
 from lps.analysis import naming, run_index
 from lps.errors import UserError
+from lps.files import folder_cache
 from lps.files.atomic import write_json
 from lps.inference import continued_training
 from lps.scheduler import failures, launcher
@@ -498,7 +499,7 @@ def test_live_has_a_line_for_an_alarm_and_none_without(root, runs_by_name):
     assert not len(visit("live", run=runs_by_name["finished"].id).warning)
 
 
-def test_news_are_told_once(root, made):
+def test_news_are_told_once(root, made, monkeypatch):
     run = copy(made["finished"], root)
     ending = (run.folder / "exit.json").read_bytes()
     (run.folder / "exit.json").unlink()
@@ -510,6 +511,10 @@ def test_news_are_told_once(root, made):
     assert "has finished" in said[0] and said[0].endswith(f" %. [Open the run](/live?run={run.id})")
     assert notices.list_news(watched, [run]) == []
     assert notices.list_news(notices.Watched(), [run]) == [], "another session was not there when it happened"
+    monkeypatch.setattr(folder_cache, "_SETTLED_NS", 0)  # as of a run that ended before
+    assert notices.list_news(watched, [run]) == []
+    (run.folder / "exit.json").write_bytes(ending.replace(b"finished", b"failed"))  # in place, as `cp -r` writes
+    assert "has failed" in notices.list_news(watched, [run])[0][0]
 
 
 def test_an_open_page_says_what_ended_in_toasts_but_not_in_a_flood(root, made):

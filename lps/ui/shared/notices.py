@@ -106,7 +106,8 @@ def _look_at(run: Run) -> tuple[int, tuple[int, int], bool]:
     return end_time, _change_time(f"{folder}/events.jsonl"), is_held(f"{folder}/lock")
 
 
-_looks: FolderCache[tuple] = FolderCache(may_keep=lambda look: not look[-1])  # a run that begins writes process.json
+# A run that begins writes process.json; exit.json may be written over in place.
+_looks: FolderCache[tuple] = FolderCache("exit.json", may_keep=lambda look: not look[-1])
 
 
 def _describe_end(run: Run, runs: list[Run]) -> list[tuple[str, str]]:
