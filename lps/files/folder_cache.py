@@ -51,6 +51,6 @@ class FolderCache(Generic[Value]):
     def _stamp(self, folder: str) -> tuple | None:
         """Return what changes with the files; None if the folder is missing, or so new that a change may not show."""
         present = fingerprint(folder)
-        if present is None or time.time_ns() - present[3] < _SETTLED_NS:
+        if present is None or abs(time.time_ns() - present[3]) < _SETTLED_NS:
             return None
         return present, *(fingerprint(f"{folder}/{name}") for name in self._files)

@@ -43,6 +43,10 @@ def test_a_value_is_kept_until_a_file_is_added_replaced_removed_or_edited_in_pla
 def test_a_value_of_a_new_or_missing_folder_is_not_kept(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(folder_cache, "_SETTLED_NS", 10**12)
     assert [counted(), counted()] == [1, 2]
+    monkeypatch.setattr(folder_cache, "_SETTLED_NS", 10**10)
+    now = tmp_path.stat().st_ctime_ns
+    monkeypatch.setattr(folder_cache.time, "time_ns", lambda: now - 3600 * 10**9)  # the clock was set back by an hour
+    assert [counted(), counted()] == [3, 3]
     missing = FolderCache()
     assert missing.value(str(tmp_path / "no"), lambda stamp: "a") == "a"
     assert missing.value(str(tmp_path / "no"), lambda stamp: "b") == "b"
