@@ -373,17 +373,12 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
     assert main(["report", runs[0].id, runs[1].id, "--protocol", "x", *where]) == 2
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "html", "x", "x.tex.gz", "tex"])
+@pytest.mark.parametrize("name", ["x.pdf", "html", "x", "x.tex.gz", "tex", "x.tex", "x.LTX"])
 def test_a_name_that_promises_another_kind_of_file_is_refused(runs, tmp_path, capsys, name):
     assert main(["report", runs[0].id, "--runs", str(runs[0].root), "--to", str(tmp_path / name)]) == 2
     said = f"to: {name!r} is not a report file; expected a name that ends in .html"
-    assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["x.tex", "x.LTX"])
-def test_a_report_in_latex_says_what_to_use_instead(runs, tmp_path, capsys, name):
-    assert main(["report", runs[0].id, "--runs", str(runs[0].root), "--to", str(tmp_path / name)]) == 2
-    said = f"to: {name!r}: reports are HTML files; for LaTeX tables use compare --format latex"
+    if name in ("x.tex", "x.LTX"):
+        said = f"to: {name!r}: reports are HTML files; for LaTeX tables use compare --format latex"
     assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 

@@ -24,20 +24,17 @@ def place(tmp_path, monkeypatch):
         yield made
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_broken_method_is_named_with_its_reason(place, name):
+@pytest.mark.parametrize(
+    "kind, name, words",
+    [("method", name, made[1]) for name, made in METHODS.items()]
+    + [("dataset", name, made[1]) for name, made in DATASETS.items()],
+)
+def test_a_broken_method_or_data_set_is_named_with_its_reason(place, kind, name, words):
     with pytest.raises(UserError) as caught:
-        catalog.method_info(name)
-    assert str(caught.value).startswith(f"method: {name}.py does not follow the form in lps/methods/__init__.py (")
-    assert METHODS[name][1] in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", DATASETS)
-def test_a_broken_data_set_is_named_with_its_reason(place, name):
-    with pytest.raises(UserError) as caught:
-        configure({"dataset": name})
-    assert str(caught.value).startswith(f"dataset: {name}.py does not follow the form in lps/datasets/__init__.py (")
-    assert DATASETS[name][1] in str(caught.value) and "\n" not in str(caught.value)
+        configure({kind: name})
+    told = str(caught.value)
+    assert told.startswith(f"{kind}: {name}.py does not follow the form in lps/{kind}s/__init__.py (")
+    assert words in told and "\n" not in told
 
 
 def test_all_others_go_on(place):

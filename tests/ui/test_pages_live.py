@@ -329,39 +329,35 @@ def test_a_map_that_failed_says_why(visit, made, monkeypatch):
     assert app.button[0].label == "Try again"
 
 
-def test_progress_in_words(tmp_path):
-    run = Run(tmp_path)
-    (tmp_path / "progress.json").write_text(
-        json.dumps({"phase": "train", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 90, "time": 100})
-    )
+IN_THE_SIXTH = {"epoch": 5, "step": 50, "steps": 200, "eta_s": 90}
+FINISHING = "Finishing · 20 epochs done · evaluating and saving"
+
+
+@pytest.mark.parametrize(
+    "progress, recorded, share, words",
+    [
+        (IN_THE_SIXTH, None, 0.25, "Training · 5 of 20 epochs done · about 80 s left"),
+        (IN_THE_SIXTH, 6, 0.25, "Training · 6 of 20 epochs done"),
+        ({"epoch": 20, "step": 200, "steps": 200}, None, 1, FINISHING),
+        ({"epoch": 19, "eta_s": 5}, 20, 1, FINISHING),
+        ({"phase": ["x"], "epoch": "many", "step": float("inf"), "steps": None}, None, 0, "Starting"),
+    ],
+)
+def test_progress_in_words(tmp_path, progress, recorded, share, words):
+    told = {"phase": "train", "epochs": 20, "time": 100} | progress
+    (tmp_path / "progress.json").write_text(json.dumps(told).replace("Infinity", "1e999"))
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = time_estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
-    assert share == 0.25
-    assert words == "Training · 5 of 20 epochs done · about 80 s left · last record 15 s ago"
-    past = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[6]))
-    assert "6 of 20 epochs done" in time_estimates.describe_progress(run, State("running", attempt=1), past, now=110)[1]
-    (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
-    assert time_estimates.describe_progress(run, State("running", attempt=1), History(), now=0)[0] == 0
+    epochs = {"epochs": pd.DataFrame({"kl": [0.1]}, index=[recorded])} if recorded else {}
+    past = History(last_time=95, **epochs)
+    found = time_estimates.describe_progress(Run(tmp_path), State("running", attempt=1), past, now=110)
+    assert found[0] == share and found[1].startswith(words)
+    assert found[1].endswith("last record 15 s ago") == (share > 0)
 
 
 def test_a_range_over_an_order_of_magnitude_is_called_no_estimate():
     words = [time_estimates.describe_duration(Span(100, 50, most), 3) for most in (60, 740, 1980)]
     assert words[0] == " · about 2 min each" and words[1].startswith(" · about 50 s to 12 min each (wide range: ")
     assert words[2] == f" · {costs.NO_ESTIMATE}" and time_estimates.describe_duration(None, 3) == ""
-
-
-def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
-    run = Run(tmp_path)
-    (tmp_path / "progress.json").write_text(
-        json.dumps({"phase": "train", "epoch": 20, "epochs": 20, "step": 200, "steps": 200, "time": 100})
-    )
-    (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = time_estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
-    assert share == 1
-    assert words == "Finishing · 20 epochs done · evaluating and saving · last record 15 s ago"
-    (tmp_path / "progress.json").write_text('{"phase": "train", "epoch": 19, "epochs": 20, "eta_s": 5, "time": 100}')
-    records = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[20]))
-    assert time_estimates.describe_progress(run, State("running", attempt=1), records, now=110) == (share, words)
 
 
 def test_labels_are_unique(made):
