@@ -46,7 +46,7 @@ def test_a_value_of_a_new_or_missing_folder_is_not_kept(counted, tmp_path, monke
     monkeypatch.setattr(folder_cache, "_SETTLED_NS", 10**10)
     now = tmp_path.stat().st_ctime_ns
     monkeypatch.setattr(folder_cache.time, "time_ns", lambda: now - 3600 * 10**9)  # the clock was set back by an hour
-    assert [counted(), counted()] == [3, 3]
+    assert [counted(), counted(), counted()] == [3, 4, 4]  # the third may not be kept
     missing = FolderCache()
     assert missing.value(str(tmp_path / "no"), lambda stamp: "a") == "a"
     assert missing.value(str(tmp_path / "no"), lambda stamp: "b") == "b"
