@@ -98,9 +98,6 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = default_runs(runs, states)
     selected = select.runs_of_address(runs)
-    help_text = (
-        f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
-    )
     with st.container(horizontal=True, gap="small"):
         url_fields.draw_field(
             st.multiselect,
@@ -110,11 +107,21 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             "Runs",
             list(run_by_id),
             format_func=lambda name: f"{titles.run_label(run_by_id[name])} · {states[name]}",
-            placeholder=f"{help_text}. To compare other runs, choose them" if usual else "Choose runs",
+            placeholder=_describe_usual(len(usual)),
             label_visibility="collapsed",
         )
         st.button("Read the runs again", icon=":material/refresh:", key="refresh", help="Read the runs again")
     return selected or usual
+
+
+def _describe_usual(count: int) -> str:
+    """Say which finished runs are compared without a choice."""
+    if not count:
+        return "Choose runs"
+    newest = (
+        f"{count} newest finished runs of the same split" if count > 1 else "newest finished run, alone in its split"
+    )
+    return f"The {newest}. To compare other runs, choose them"
 
 
 def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
