@@ -59,6 +59,7 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(optionalhook=True)  # tests.mutants runs without pytest-xdist
 def pytest_xdist_auto_num_workers(config):
     """Three workers for two cores: a quarter of their time, tests wait for processes; in a browser, half of it."""
     return (os.cpu_count() or 1) * (4 if config.option.markexpr == "browser or slurm" else 3) // 2
