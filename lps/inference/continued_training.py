@@ -5,6 +5,7 @@ Images of rejected clusters, images that the user removed from their cluster, an
 unlabeled. This module never reads the true classes.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ RULES = {  # which images of a named cluster count as labeled
 }
 CONFIDENCE = 0.9
 _MAX_NAMED = 16  # classes or clusters in a sentence
-_SUFFIX = ", trained on"  # of the name of a run that continues another one
+_SUFFIX = re.compile(", trained on( again)? with [0-9,]+ names?$")  # of the title of a run that continues another one
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
 _SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
@@ -212,7 +213,8 @@ def _classes_in_words(
         parts += [part for part, target in unnamed.items() if target is not None and target == root]
         origins = {*label_check.network.predicted[label_check.cluster == root].tolist(), *decisions.created_clusters}
         parts = [part for part in parts if part in origins]  # without those whose images were all split off
-        if root is None or (root < label_check.split.classes.seen and not parts):
+        is_own_class = label_check.defaults.get(root, "").casefold() == name.casefold()
+        if root is None or (is_own_class and not parts):
             as_before.append(name)
         else:
             changed.append(f"{name} from {_clusters_in_words(label_check, [root, *parts])}")
@@ -245,8 +247,9 @@ def _shortened(texts: list[str]) -> list[str]:
 
 
 def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Naming) -> list[int]:
-    """Return the clusters of `ids` without a name: neither a seen class (`defaults`) nor named in `decisions`."""
-    return [cluster for cluster in ids if cluster not in {*defaults, *decisions.names}]
+    """Return the clusters of `ids` without a name: no seen class (`defaults`), and not named or rejected later."""
+    named = {*defaults, *(decisions.names.keys() - decisions.rejected)}
+    return [cluster for cluster in ids if cluster not in named]
 
 
 def _merge_unnamed(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
@@ -319,9 +322,9 @@ def start_continued_training(
     def bring(folder: Path) -> None:
         inherited_files.write_inherited(folder, planned.confirmed, planned.weights)
 
-    title, suffix, _ = run_title(planned.parent).partition(_SUFFIX)
-    again = " again" if suffix else ""
-    name = name or f"{title}{_SUFFIX}{again} with {counted(planned.confirmed.named, 'name')}"
+    title, is_continued = _SUFFIX.subn("", run_title(planned.parent))
+    again = " again" if is_continued else ""
+    name = name or f"{title}, trained on{again} with {counted(planned.confirmed.named, 'name')}"
     order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lps.__main__ import main
-from lps.analysis import naming
+from lps.analysis import labels, naming
 from lps.analysis.clusters import read_assignment
 from lps.data.training_data import prepare
 from lps.errors import UserError
@@ -120,8 +120,18 @@ def test_what_a_person_took_out_is_not_labeled(run):
     planned = plan(run)
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
-    told = planned.notices()[-1]
+    (told,) = planned.notices()
     assert told.startswith("4 pictures that you removed from a class stay unlabeled")
+    assert planned.classes_in_words.endswith("seven from cluster 7. Clusters 5, 6, 8 and 9 stay novel.")
+
+
+def test_a_cluster_is_said_unless_it_keeps_the_seen_class_that_it_stands_for(run, monkeypatch):
+    say(run, name(0, "zero *"), name(7, "0"))
+    learned = "The new run learns 1, 2, 3 and 4; 0 from cluster 7; zero * from cluster 0."
+    assert plan(run).classes_in_words.startswith(learned)
+    monkeypatch.setattr(labels, "default_names", lambda run, split: {})  # of a method whose ids mean nothing
+    say(run, name(1, "one"))
+    assert "; one from cluster 1." in plan(run).classes_in_words
 
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
@@ -271,6 +281,8 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     assert second.confirmed.pictures == len(second.confirmed.images) - len(first.confirmed.images)
     assert prepare(second.config, second.confirmed).split.class_names[5:7] == ("7", "eight or so")
     assert launched(second, monkeypatch).title == "digits, trained on again with 1 name"
+    child.write_meta(name="on a GPU, trained on a GPU")
+    assert launched(second, monkeypatch).title == "on a GPU, trained on a GPU, trained on with 1 name"
 
 
 def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
