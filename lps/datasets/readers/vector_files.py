@@ -41,6 +41,7 @@ _SMALLEST = 1e-30  # a vector with only smaller numbers is lost in float32
 _PIECE = 4096  # vectors processed together
 _TABLE_ROWS = 4096  # rows of Parquet decoded together
 _WHOLE = re.compile("-?[0-9]+")
+_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 _WHOLE_FLOAT = re.compile(r"-?[0-9]+\.0")  # as pandas writes a column of whole numbers with gaps
 _UNKNOWN = ("-1", "-1.0")
 _GAPS = ("nan", "NaN", "NA", "<NA>", "None")  # as pandas and R write a gap among texts
@@ -435,12 +436,14 @@ def _check_ids(ids: tuple[str, ...]) -> None:
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return (int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
 
-    A missing label, an empty one and -1 are unknown; in a column without an empty one, `_GAPS` are, too. Numeric labels
-    are indices of class_names if a file has these; otherwise every different label is a class: numbers by size, texts
-    alphabetically.
+    A missing label, an empty one and -1 are unknown; beside numbers, or in a column without an empty label, `_GAPS`
+    are, too. Numeric labels are indices of class_names if a file has these; otherwise every different label is a class:
+    numbers by size, texts alphabetically.
     """
     label_texts = [] if table.labels is None else [_label(value) for value in table.labels]
-    unknown = _UNKNOWN if "" in label_texts else (*_UNKNOWN, *_GAPS)
+    certain = {*label_texts} - {"", *_UNKNOWN, *_GAPS}
+    has_numbers = bool(certain) and all(map(_NUMBER.fullmatch, certain))
+    unknown = _UNKNOWN if "" in label_texts and not has_numbers else (*_UNKNOWN, *_GAPS)
     label_texts = ["" if text in unknown else text for text in label_texts]
     different = set(label_texts) - {""}
     if not different:
