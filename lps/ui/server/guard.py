@@ -89,7 +89,7 @@ def make_access_rules(address: str, names: list[str], port: int | None = None, t
         )
     if token and (len(token) < _TOKEN_LENGTH or not (token.isascii() and token.isalnum())):
         raise UserError("LPS_TOKEN", f"must have at least {_TOKEN_LENGTH} letters and digits")
-    lower = frozenset(name.lower() for name in names)
+    lower = frozenset(str(ipaddress.IPv6Address(name)) if ":" in name else name.lower() for name in names)
     if is_loopback(address):
         return AccessRules(lower, port, token)
     if all(is_loopback(name) for name in lower):
