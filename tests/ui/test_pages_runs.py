@@ -514,7 +514,9 @@ def test_news_are_told_once(root, made, monkeypatch):
     monkeypatch.setattr(folder_cache, "_SETTLED_NS", 0)  # as of a run that ended before
     assert notices.list_news(watched, [run]) == []
     (run.folder / "exit.json").write_bytes(ending.replace(b"finished", b"failed"))  # in place, as `cp -r` writes
-    assert "has failed" in notices.list_news(watched, [run])[0][0]
+    assert f"** has failed. [Open the run](/live?run={run.id})" in notices.list_news(watched, [run])[0][0]
+    (run.folder / "exit.json").write_text('{"state": "failed", "reason": "No room.", "attempt": 1}')
+    assert "** has failed: No room. [Open" in notices.list_news(watched, [run])[0][0]
 
 
 def test_an_open_page_says_what_ended_in_toasts_but_not_in_a_flood(root, made):

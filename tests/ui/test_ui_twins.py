@@ -55,7 +55,8 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     assert comparable_runs.default_candidates(runs) == [first, without]
     assert comparable_runs.find_margin_pair(without, runs) == [first, without]
     assert notices._link_to_run(first, runs) == f"[Watch the race](/pace?run={first.id}&run={without.id})"
-    assert not any(comparable_runs.find_margin_pair(run, runs) for run in (older, scale, other_seed))
+    ended = short(tmp_path, "failed"), short(tmp_path, "stopped")  # their partner has finished
+    assert not any(comparable_runs.find_margin_pair(run, runs) for run in (older, scale, other_seed, *ended))
     without_it = [run for run in runs if run != without]
     assert comparable_runs.default_candidates(without_it) == [first, older, gcd, scale]
     assert comparable_runs.default_candidates([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed

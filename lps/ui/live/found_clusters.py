@@ -158,7 +158,7 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id)
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", too_early, is_next=bool(unnamed)):
-        first = (unnamed or ordered)[0]  # a name can be changed, too
+        first = next((c for c in unnamed or ordered if c.size), ordered[0])  # a name can be changed, too
         routing.turn_to("clusters", run=run.id, cluster=str(first.id), **(_IN_TURN if unnamed else _IN_SIGHT))
     obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
     obstacle = obstacle or ("Name a cluster first" if view.decisions.only_splits else "")

@@ -114,9 +114,12 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes
 
 
 def find_margin_pair(run: Run, runs: list[Run]) -> list[Run]:
-    """Return two runs of LPS that differ only in the margin, the one with it first, if `run` is one; else none."""
+    """Return two runs of LPS that differ only in the margin, the one with it first, if `run` is one; else none.
+
+    Both train now or have finished.
+    """
     settings = run.config_if_readable()
-    if settings is None or settings.method != "lps":
+    if settings is None or settings.method != "lps" or not (_is_finished(run) or run.state().is_alive):
         return []
     for partner in find_partners(run, runs, same_seed=True, includes_alive=True):
         has_margin = partner.config().hyperparameters.get("use_margin")

@@ -116,14 +116,11 @@ def _describe_end(run: Run, runs: list[Run]) -> list[tuple[str, str]]:
         return []
     verb, icon = _TOASTS[state.name]
     score = run_index.measure_run(run).recent.number("accuracy/all")
-    is_bad = state.name in ("failed", "crashed")
-    details = (
-        f": {escape.markdown(state.reason)}"
-        if is_bad
-        else ""
-        if score is None
-        else f". Its accuracy on all classes is {100 * score:.1f} %"
-    )
+    if state.name in ("failed", "crashed"):
+        reason = state.reason.rstrip(".")
+        details = f": {escape.markdown(reason)}" if reason else ""
+    else:
+        details = "" if score is None else f". Its accuracy on all classes is {100 * score:.1f} %"
     return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{details}. {_link_to_run(run, runs)}", icon)]
 
 
