@@ -173,7 +173,10 @@ def plan_continued_training(
     free = without_name(label_check.ids, label_check.defaults, label_check.decisions)
     dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
     novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
-    num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
+    if label_check.defaults:
+        num_novel = max(1, len(novel) + len(without_labels))
+    else:  # some clusters without a name are seen classes
+        num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
     confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + num_novel))
     weights = _checkpoint(run, label_check.epoch) if from_weights else None
     overrides = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
@@ -219,7 +222,7 @@ def _classes_in_words(
         else:
             changed.append(f"{name} from {_clusters_in_words(label_check, [root, *parts])}")
     learned = "; ".join([*[listed(_shortened(as_before))] * bool(as_before), *_shortened(changed)])
-    sentence, waiting = f"The new run learns {learned}.", [*novel, *root_by_name.values()]
+    sentence, waiting = f"The new run learns {learned}.", [*novel * bool(label_check.defaults), *root_by_name.values()]
     for clusters, one, many in ((waiting, "stays novel", "stay novel"), (dissolved, "is dissolved", "are dissolved")):
         if clusters:
             fate = one if len(clusters) == 1 else many

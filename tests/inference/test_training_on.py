@@ -128,10 +128,21 @@ def test_what_a_person_took_out_is_not_labeled(run):
 def test_a_cluster_is_said_unless_it_keeps_the_seen_class_that_it_stands_for(run, monkeypatch):
     say(run, name(0, "zero *"), name(7, "0"))
     learned = "The new run learns 1, 2, 3 and 4; 0 from cluster 7; zero * from cluster 0."
-    assert plan(run).classes_in_words.startswith(learned)
+    planned = plan(run)
+    assert planned.classes_in_words == f"{learned} Clusters 5, 6, 8 and 9 stay novel."
+    assert (planned.novel, planned.looked_for, planned.notices()) == (4, 4, [])
     monkeypatch.setattr(labels, "default_names", lambda run, split: {})  # of a method whose ids mean nothing
     say(run, name(1, "one"))
-    assert "; one from cluster 1." in plan(run).classes_in_words
+    assert plan(run).classes_in_words.endswith("; one from cluster 1."), "which of the others are novel is not known"
+
+
+@pytest.mark.parametrize("steps", [[name(0, "zero")], [{"do": "merge", "id": 1, "into": 0}]])
+def test_a_seen_class_that_is_renamed_or_merged_takes_the_place_of_no_novel_one(run, steps):
+    say(run, *steps)
+    planned = plan(run)
+    assert planned.novel == planned.looked_for == 5
+    assert planned.confirmed.rows[-5:].tolist() == [5, 6, 7, 8, 9]
+    assert planned.classes_in_words.endswith(" Clusters 5, 6, 7, 8 and 9 stay novel.")
 
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
