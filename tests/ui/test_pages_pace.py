@@ -92,6 +92,10 @@ def test_a_recorded_race_leads_back_to_the_own_runs(opened, made, monkeypatch, t
     recorded = make_run(tmp_path / "recorded", epochs=2, name="shown")
     (recorded.folder / "recorded.json").write_text("{}")
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "own"))
+    make_run(tmp_path / "own", "failed", epochs=2, written=0, name="mine", settings={"use_margin": False})
+    (button,) = [one for one in visit("pace", run=recorded.id).button if one.key == "own_race"]
+    assert button.label.endswith("Your own runs\\: mine"), "without the recording of the same split"
     app = opened()
     assert "own_race" not in {button.key for button in app.button}
     app = visit("pace", run=recorded.id)
