@@ -36,6 +36,7 @@ RULES = {  # which images of a named cluster count as labeled
 }
 CONFIDENCE = 0.9
 _MAX_NAMED = 16  # classes or clusters in a sentence
+_NAME_LIMIT = 120  # characters of the name of a run
 _SUFFIX = re.compile(", trained on( again)? with [0-9,]+ names?$")  # of the title of a run that continues another one
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
 _SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
@@ -327,7 +328,8 @@ def start_continued_training(
 
     title, is_continued = _SUFFIX.subn("", run_title(planned.parent))
     again = " again" if is_continued else ""
-    name = name or f"{title}, trained on{again} with {counted(planned.confirmed.named, 'name')}"
+    ending = f", trained on{again} with {counted(planned.confirmed.named, 'name')}"
+    name = name or title[: _NAME_LIMIT - len(ending)] + ending
     order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]
 

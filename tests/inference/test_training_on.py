@@ -294,6 +294,8 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     assert launched(second, monkeypatch).title == "digits, trained on again with 1 name"
     child.write_meta(name="on a GPU, trained on a GPU")
     assert launched(second, monkeypatch).title == "on a GPU, trained on a GPU, trained on with 1 name"
+    child.write_meta(name="x" * 120)
+    assert launched(second, monkeypatch).title.endswith("xx, trained on with 1 name")
 
 
 def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():

@@ -98,6 +98,8 @@ def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_p
     assert training_data._describe_training_data(run) == f"{named} and 1 cluster without a name"
     naming.record_steps(run, 2, [{"do": "reject", "id": 6}])
     assert training_data._describe_training_data(run) == named.replace("),", ") and")
+    (run.folder / naming.FILE).write_text("{")
+    assert training_data._describe_training_data(run) == f"{known} and 5 novel classes", "names that cannot be read"
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Say what a model was trained on, and warn if most of the predicted pictures are unlike its training pictures."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import streamlit as st
@@ -33,13 +34,14 @@ def _describe_training_data(run: Run) -> str:
     name = _name_data(run)
     try:
         split = points.read_partition(run).split
-        seen, novel = split.classes.seen, split.classes.total - split.classes.seen
-        text = f"{name}: {counted(seen, 'class')} with labels ({_list_names(split.class_names[:seen])})"
+    except UserError:
+        return name
+    seen, novel = split.classes.seen, split.classes.total - split.classes.seen
+    text, view = f"{name}: {counted(seen, 'class')} with labels ({_list_names(split.class_names[:seen])})", None
+    with suppress(UserError):
         named_epochs = naming.named_epochs(naming.read_entries(run))
         epochs = [epoch for epoch in points.stored_epochs(run) if epoch in named_epochs]
         view = predictions.read_view(run, epochs[-1], is_thorough=False) if epochs else None
-    except UserError:
-        return name
     if view is None:
         return f"{text} and {counted(novel, 'novel class')}"
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
