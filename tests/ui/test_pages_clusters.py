@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from lps.store import snapshots
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
-from lps.ui.clusters import exports, image_history, page, split_cluster
+from lps.ui.clusters import exports, image_history, page, split_cluster, training_on
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.shared import data_table
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
@@ -394,6 +395,14 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Become labeled"][0] <= by_name["Pictures"][0]
     assert not [one for one in app.warning if "sevens looks mixed" in one.value]
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
+
+
+def test_a_name_in_another_case_than_its_seen_class_has_its_pictures(run, monkeypatch):
+    cells = []
+    monkeypatch.setattr(training_on.data_table, "show_data_table", lambda columns, *_, **__: cells.append(columns[1]))
+    view = SimpleNamespace(run=run, clusters=[], decisions=naming.Naming(names={7: "Cat"}), name=lambda cluster: "Cat")
+    training_on._show_named(view, SimpleNamespace(labeled={"cat": 9}))
+    assert cells[0].cells(SimpleNamespace(id=7)) == 9
 
 
 def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):

@@ -111,9 +111,10 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
         sentence = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
         st.warning(escape.markdown(f"{sentence}Close this window and split the cluster, or remove its name."))
     say = nouns.of(view.run)
+    about, labeled = say(_ABOUT_LABELED), {name.casefold(): count for name, count in planned.labeled.items()}
     columns = [
         Column("Name", lambda c: view.name(c.id)),
-        Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=say(_ABOUT_LABELED)),
+        Column("Become labeled", lambda c: labeled.get(view.name(c.id).casefold(), 0), "number", help=about),
         Column(say("Pictures"), lambda c: c.size, "number", help=say("Pictures of the cluster that have no label")),
         Column(
             "Merged in", lambda c: ", ".join(map(str, view.decisions.parts(c.id))), help=_ABOUT_MERGED, optional=True
