@@ -162,7 +162,8 @@ def group_of_cluster(cluster: int, split: Split, decisions: Naming, defaults: Ma
         return "seen" if cluster < split.classes.seen else "novel"
     if cluster not in decisions.names:
         return ""
-    return "seen" if decisions.names[cluster] in split.class_names[: split.classes.seen] else "novel"
+    seen_names = map(str.casefold, split.class_names[: split.classes.seen])
+    return "seen" if decisions.names[cluster].casefold() in seen_names else "novel"
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def test_a_novel_cluster_can_belong_to_a_seen_class():
 
 
 def test_where_ids_mean_nothing_only_names_tell_the_group():
-    found = assembled(said(name(0, "dog"), name(2, "zebra")), defaults={})
-    assert (found.names[2], found.groups[2]) == ("dog", "seen")
+    found = assembled(said(name(0, "Dog"), name(2, "zebra")), defaults={})
+    assert (found.names[2], found.groups[2]) == ("Dog", "seen")
     assert (found.names[4], found.groups[4]) == ("zebra", "novel")
     assert (found.names[3], found.groups[3]) == ("cluster 1", "")
 
