@@ -12,7 +12,7 @@ from lps.charts.group_tables import Scoring
 from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
-from lps.scheduler.costs import KnownCosts, RunSpeed
+from lps.scheduler.costs import NO_ESTIMATE, Cost, KnownCosts, RunSpeed, Span
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.store.runs import State
@@ -135,6 +135,14 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     at.text_input(key="vary:margin_scale").set_value("1, x").run()
     assert "'x' is not a number" in plain(at)
     assert not at.exception
+
+
+@pytest.mark.parametrize("most, is_known", [(60.0, True), (600.0, False)])
+def test_the_preview_gives_times_only_where_its_sentence_does(most, is_known):
+    cost = Cost(Span(60.0, 20.0, most), Span(60.0, 20.0, most), 2, ())
+    estimate = sweeps.Estimate(cost.span.times(2), 1000, 2, 0, ())
+    assert (NO_ESTIMATE not in form._cost_in_words(estimate, [cost] * 2, 1)) == is_known
+    assert bool(form._times_in_words(["a", "b"], [cost] * 2, estimate)) == is_known
 
 
 def test_a_value_that_was_typed_just_before_the_click_is_the_one_that_starts(root, monkeypatch):

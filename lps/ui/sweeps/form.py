@@ -244,7 +244,7 @@ def _show_preview(draft: _SweepDraft) -> None:
     configs = [item.config for item in sweep.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in configs)
     run_costs, estimate = _estimate(str(root), keys, configs)
-    times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, run_costs)}
+    times = _times_in_words(keys, run_costs, estimate)
     st.subheader("Preview", anchor=False)
     target = execution_target.read_target()
     slots = run_slots.num_parallel_runs(configs, root) if target.is_here else 1
@@ -260,7 +260,7 @@ def _show_preview(draft: _SweepDraft) -> None:
         st.info(f"{staying}.", icon=":material/schedule:")
     columns = [
         Column("Run", lambda item: item.label, "text", "medium"),
-        Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110),
+        Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110, optional=True),
         Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
     data_table.show_data_table(columns, sweep.items, "The runs of this sweep", max_rows=_MAX_ROWS)
@@ -290,6 +290,13 @@ def _counts_in_words(sweep: Sweep) -> str:
     counts = {action: count for action in plural if (count := sweep.count(action))}
     parts = [f"{count} {(singular if count == 1 else plural)[action]}" for action, count in counts.items()]
     return f"{counted(len(sweep.items), 'run')}: {', '.join(parts)}"
+
+
+def _times_in_words(keys: Sequence[str], run_costs: Sequence[Cost | None], estimate: Estimate) -> dict[str, str]:
+    """Return the time of each run by its key; empty where `_cost_in_words` gives no estimate."""
+    if costs.is_unknown(estimate.span):
+        return {}
+    return {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, run_costs)}
 
 
 def _cost_in_words(estimate: Estimate, run_costs: Sequence[Cost | None], slots: int) -> str:
