@@ -101,10 +101,8 @@ class TrainingPlan:
             switched_off_text = (
                 f" Nothing forces pictures into it: the new run has {', '.join(switched_off)}." if switched_off else ""
             )
-            reason = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
-                f"{reason}, but the run adds one novel class for pictures that fit no name. This class may stay "
-                f"empty.{switched_off_text}"
+                f"The additional novel class is for pictures that fit no name, and may stay empty.{switched_off_text}"
             )
         if (
             self.new_classes
@@ -195,6 +193,9 @@ def plan_continued_training(
     names = [*split.class_names[: split.classes.seen], *new_classes]
     labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
     sentence = _classes_in_words(label_check, unnamed, names, novel, dissolved)
+    if num_novel > len(novel) + len(without_labels):
+        reason = ", because a run needs at least one" if num_novel == 1 else ""
+        sentence += f" It also looks for {counted(num_novel, 'novel class')}{reason}."
     return TrainingPlan(run, config, confirmed, weights, tuple(new_classes), *parts, len(dissolved), labeled, sentence)
 
 

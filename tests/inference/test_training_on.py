@@ -166,6 +166,8 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one_and_where_all_
     planned = plan(run, unnamed=dict.fromkeys([5, 6, 8, 9]))
     assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
+    looked_for = "It also looks for 1 novel class, because a run needs at least one."
+    assert planned.classes_in_words.endswith(f" Clusters 5, 6, 8 and 9 are dissolved. {looked_for}")
 
 
 def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
@@ -205,7 +207,7 @@ def test_one_class_is_looked_for_even_where_all_have_names(run, monkeypatch):
     planned = plan(run)
     assert (planned.novel, planned.looked_for) == (0, 1)
     (notice,) = planned.notices()
-    assert "one novel class" in notice and "entropy_weight=0, use_margin=false" in notice
+    assert "additional novel class" in notice and "entropy_weight=0, use_margin=false" in notice
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = plan(run, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
