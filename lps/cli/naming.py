@@ -102,7 +102,7 @@ def _train_on(options) -> int | None:
         unnamed=dict.fromkeys(options.dissolve),
     )
     counts = [f"  {name}: {counted(count, 'picture')}" for name, count in plan.labeled.items()]
-    print_note("\n".join([plan.in_words(), *counts, *plan.notices()]))
+    print_note("\n".join([plan.in_words(), plan.classes_in_words, *counts, *plan.notices()]))
     if options.dry_run:
         return None
     submit.check_configs([plan.config], check_start=start_check.check_start)

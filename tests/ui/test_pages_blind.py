@@ -15,6 +15,7 @@ from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.training import checkpoints
 from lps.ui.live import found_clusters, unknown_classes
 from lps.ui.pictures import points, predictions
+from lps.ui.predict import training_data
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run, rewritten, without
 from tests.visiting import charts_of, visit, words_of
@@ -162,12 +163,14 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     assert len(at.text_input) == 10 and all(field.disabled for field in at.text_input)
     here = predictions.read_view(run, points.stored_epochs(run)[-1])
     gone = replace(here, clusters=[replace(c, size=0 if c.id == 8 else c.size) for c in here.clusters])
-    assert [cluster.id for cluster in found_clusters.order_clusters(gone)] == order, "an empty cluster keeps its card"
-    fields = []
-    monkeypatch.setattr(found_clusters.name_field, "ask_name", lambda view, cluster, **_: fields.append(cluster))
-    for cluster in gone.clusters[7:]:
-        found_clusters._show_card(gone, None, cluster, is_over=True)
-    assert fields == [7, 9], "but nothing to name"
+    monkeypatch.setattr(predictions, "read_view", lambda *_, **__: gone)
+    with held(run):
+        without = visit("live", run=[run.id])
+    assert [field.label for field in without.text_input] == [f"Name of cluster {i}" for i in order if i != 8]
+    assert "1 cluster without a card has no pictures." in words_of(without)
+    assert training_data._describe_training_data(run).endswith(
+        ", 4 novel classes and 1 novel class without pictures so far"
+    )
     disabled = {button.label: button.disabled for button in at.button}
     assert not disabled["See all clusters"] and disabled["Name the clusters"] and disabled["Predict new pictures"]
 

@@ -75,6 +75,9 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
             f"Not shown: {counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')}. To see them, press "
             "**See all clusters**."
         )
+    if empty := len(view.clusters) - len(ordered):
+        has = "has" if empty == 1 else "have"
+        st.caption(nouns.of(run)(f"{counted(empty, 'cluster')} without a card {has} no pictures."))
 
 
 def _write_headline(view: PredictionView, history: History) -> str:
@@ -153,12 +156,12 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     A disabled button says what it waits for.
     """
     named = {*view.defaults, *view.decisions.names, *view.decisions.rejected}
-    unnamed = [c for c in ordered if c.size and c.id not in named]
+    unnamed = [c for c in ordered if c.id not in named]
     too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id)
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", too_early, is_next=bool(unnamed)):
-        first = next((c for c in unnamed or ordered if c.size), ordered[0])  # a name can be changed, too
+        first = (unnamed or ordered)[0]  # a name can be changed, too
         routing.turn_to("clusters", run=run.id, cluster=str(first.id), **(_IN_TURN if unnamed else _IN_SIGHT))
     obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
     obstacle = obstacle or ("Name a cluster first" if view.decisions.only_splits else "")
@@ -182,11 +185,9 @@ def _draw_step_button(label: str, key: str, icon: str, obstacle: str, is_next: b
 
 
 def order_clusters(view: PredictionView) -> list[Cluster]:
-    """Return the clusters, novel before seen: this order stays the same during the run and after it.
-
-    A cluster without pictures keeps its card, which may fill again at the next epoch.
-    """
-    return sorted(view.clusters, key=lambda c: (c.id in view.defaults, c.id))
+    """Return the clusters with pictures, novel before seen: this order stays the same during the run and after it."""
+    filled = [cluster for cluster in view.clusters if cluster.size]
+    return sorted(filled, key=lambda c: (c.id in view.defaults, c.id))
 
 
 def summarize_clusters(view: PredictionView) -> str:
@@ -232,7 +233,7 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             kind = "texts" if are_texts else "pictures"
             with st.container(key=f"{kind}-of-cluster-{cluster.id}"):  # page.css keeps room for two rows of pictures
                 frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
-        if not view.run.is_recorded and cluster.size:
+        if not view.run.is_recorded:
             options = {
                 "label": f"Name of cluster {cluster.id}",
                 "label_visibility": "collapsed",

@@ -29,7 +29,8 @@ def show_training_data(run: Run) -> None:
 def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes".
 
-    Once the user has named clusters: "..., 3 clusters with your names (six, seven, nine) and 1 without a name".
+    If a novel cluster is empty: "... and 1 novel class without pictures so far". Once the user has named clusters:
+    "..., 3 clusters with your names (six, seven, nine) and 1 without a name".
     """
     name = _name_data(run)
     try:
@@ -40,10 +41,15 @@ def _describe_training_data(run: Run) -> str:
     text, view = f"{name}: {counted(seen, 'class')} with labels ({_list_names(split.class_names[:seen])})", None
     with suppress(UserError):
         named_epochs = naming.named_epochs(naming.read_entries(run))
-        epochs = [epoch for epoch in points.stored_epochs(run) if epoch in named_epochs]
+        stored = points.stored_epochs(run)
+        epochs = [epoch for epoch in stored if epoch in named_epochs] or stored
         view = predictions.read_view(run, epochs[-1], is_thorough=False) if epochs else None
-    if view is None:
-        return f"{text} and {counted(novel, 'novel class')}"
+    if view is None or view.decisions.is_empty:
+        clusters = view.clusters if view and view.defaults else []
+        empty = sum(not cluster.size and cluster.id not in view.defaults for cluster in clusters)
+        parts = [counted(novel - empty, "novel class")] * (novel > empty)
+        parts += [f"{counted(empty, 'novel class')} without pictures so far"] * (empty > 0)
+        return listed([text, *parts])
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
     names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
     unnamed = counted(len(found) - len(names), "cluster")
