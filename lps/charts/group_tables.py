@@ -16,6 +16,7 @@ from lps.data.split import Split
 from lps.errors import UserError
 from lps.scores import estimates
 from lps.scores.measurement_names import measurement_name
+from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
@@ -45,8 +46,7 @@ SCORE_COLUMNS = {
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
     "all": (
         "All",
-        "Accuracy on all unlabeled images, percent. All classes are matched at once, so All can be lower than both "
-        "Seen and Novel",
+        f"Accuracy on all unlabeled images, percent. {ABOUT_LOW_ALL}",
     ),
     "nmi": ("NMI", "Normalized mutual information: agreement of clusters and classes on novel images, percent"),
     "gap": ("Gap", "Seen accuracy minus novel accuracy, points"),

@@ -4,6 +4,7 @@ All protocols use the same predicted ids; they differ in who may be matched to w
 in ORCA, LPS, NACH and OpenNCD; `gcd_v1` and `gcd_v2` are the two metrics of GCD; `strict` follows TRSSL and OpenLDN.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ PROTOCOLS = {
     "gcd_v2_balanced": "like gcd_v2, but averaged over classes instead of images",
     "strict": "like orca, but a novel image predicted as a seen class is wrong, and vice versa",
 }
+ABOUT_LOW_ALL = f"By ORCA, the default protocol, All can be below both Seen and Novel ({PROTOCOLS['orca']})"
 _NAN = float("nan")
 
 
@@ -50,6 +52,12 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     if len(truth) == 0:
         return Scores(_NAN, _NAN, _NAN, _NAN, _NAN, _NAN, seen_is_matched)
     return _score(predicted, truth, _mapped(predicted, truth, classes), classes, protocol, seen_is_matched)
+
+
+def has_low_all(rows: Iterable[tuple[float | None, float | None, float | None]]) -> bool:
+    """Return whether All is below both in a row of (seen, novel, all), in percent rounded as shown."""
+    known_rows = ([round(percent, 1) for percent in row] for row in rows if None not in row)
+    return any(total < seen and total < novel for seen, novel, total in known_rows)
 
 
 def _drop_unknown(predicted: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

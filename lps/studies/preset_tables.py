@@ -8,6 +8,7 @@ from lps.analysis import differences, effects, paper_results, run_groups, run_sc
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.files import tables
+from lps.scores.protocols import ABOUT_LOW_ALL, has_low_all
 from lps.studies.presets import Cell, PaperTable, cell_key
 from lps.wording import counted
 
@@ -122,6 +123,10 @@ def grid_notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("or
         )
     if any(group.is_clustered_apart for group in groups.values()):
         lines.append(run_scores.ABOUT_CLUSTERED_APART)
+    measures = ("seen", "novel", "all")
+    own_rows = [tuple(100 * group.mean(measure) for measure in measures) for group in groups.values()]
+    if set(measures) <= set(sheet.preset.measures) and has_low_all(own_rows):
+        lines.append(ABOUT_LOW_ALL)
     lines.append("the paper's numbers are means of three runs without standard deviations")
     lines += _incomparable(sheet, scoring)
     lines += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})

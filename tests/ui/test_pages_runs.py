@@ -15,6 +15,7 @@ from lps.files import folder_cache
 from lps.files.atomic import write_json
 from lps.inference import continued_training
 from lps.scheduler import failures, launcher
+from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
 from lps.tables import grouping, run_names
@@ -105,6 +106,16 @@ def test_the_table_says_what_the_records_say(root, runs_by_name, recordings):
     failed = table.loc["LPS, epochs=20 on digits, seed 0"]
     assert list(failed["State"]) == ["Failed"] and list(failed["Alarms"]) == ["Loss not finite"]
     assert list(table.loc["LPS without entropy"]["State"]) == ["Recorded"]
+
+
+@pytest.mark.parametrize("by, low", [((), True), ((), False), (("method",), True)])
+def test_all_below_seen_and_novel_is_explained_where_a_row_shows_it(root, by, low):
+    numbers = {"accuracy/seen": 0.6, "accuracy/novel": 0.5, "accuracy/all": 0.4 if low else 0.55}
+    run = sample_runs.make_run(root, epochs=2)
+    sample_runs.rewritten(run, lambda _, values: values | {key: numbers[key] for key in numbers if key in values})
+    at = visit("runs", by=list(by))
+    assert [caption.value for caption in at.caption].count(f"{ABOUT_LOW_ALL}.") == low
+    assert ABOUT_LOW_ALL in table.make_column(Vocabulary().find("accuracy/all"), [], [], False).config["help"]
 
 
 def test_the_column_of_names_explains_the_symbols_of_sweeps(root):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -13,12 +14,13 @@ from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
 from lps.scheduler.costs import NO_ESTIMATE, Cost, KnownCosts, RunSpeed, Span
+from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.store.runs import State
 from lps.studies import core_sharing, preset_tables, presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
-from lps.ui.shared import export_buttons
+from lps.ui.shared import export_buttons, scores
 from lps.ui.sweeps import form, page
 from lps.ui.sweeps import table as sweep_tables
 from tests.report.test_report import NOW, Page
@@ -234,6 +236,18 @@ def test_a_finished_sweep_and_a_list_of_several(root):
 def test_a_sweep_that_is_not_there_is_said(root):
     at = visit("sweeps", sweep="no such")
     assert "No sweep is called no such" in plain(at)
+
+
+@pytest.mark.parametrize("total, is_low", [(0.1, True), (0.92, False)])
+def test_all_below_seen_and_novel_is_explained_below_the_table(root, total, is_low, monkeypatch):
+    fill(root, ASKED, ["finished"])
+    scored = page.finished_scores(page.read_course(sweep_records.list_sweeps(root)[0]))
+    scored = [replace(one, scores=replace(one.scores, seen=0.9, novel=0.95, all=total)) for one in scored]
+    sheet, captions = presets.build_paper_table(ASKED), []
+    assert (ABOUT_LOW_ALL in preset_tables.grid_notes(sheet, preset_tables.fill_table(sheet, scored))) == is_low
+    monkeypatch.setattr(scores.st, "caption", captions.append)
+    sweep_tables.show_groups(scored, [])
+    assert captions.count(f"{ABOUT_LOW_ALL}.") == is_low
 
 
 def test_a_curve_is_drawn_beside_the_papers(root):

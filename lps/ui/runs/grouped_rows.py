@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lps.analysis import differences
 from lps.analysis.differences import Difference
 from lps.analysis.run_index import RunRow
+from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.store import titles
 from lps.tables import grouping
 from lps.tables.grouping import RunGroup
@@ -123,9 +124,9 @@ def group_columns(
             table.column_values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)
         ]
         spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
-        column_list.append(
-            Column(head, means, width=80, help=f"{explanation}; for a group, the mean of its runs", **number)
-        )
+        help_text = f"{explanation}; for a group, the mean of its runs"
+        help_text += f". {ABOUT_LOW_ALL}" * (name.key == "accuracy/all")
+        column_list.append(Column(head, means, width=80, help=help_text, **number))
         column_list.append(
             Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {explanation}", **number)
         )

@@ -14,7 +14,7 @@ from lps.tables.run_names import Name, Vocabulary
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
 from lps.ui.runs.run_filters import RUN_COLUMN_HEADS
-from lps.ui.shared import data_table, escape, url_fields
+from lps.ui.shared import data_table, escape, scores, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -62,6 +62,7 @@ def show_groups(
     ticked_positions = grouped_rows.ticked_rows(rows, selected)
     table_columns = grouped_rows.group_columns(rows, by, visible_names, baseline, baseline_run, entries)
     _draw_table(key, rows, ticked_positions, [_label_column(key, rows, by), *table_columns])
+    scores.explain_low_all(table_columns)
     selected_groups = [group for group in run_groups if GroupedRow(group).runs <= selected]
     _store_selection(key, rows, ticked_positions, selected, selected_groups)
     _show_help(run_groups, selected_groups, baseline, by)

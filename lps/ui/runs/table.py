@@ -13,11 +13,12 @@ import streamlit as st
 
 from lps.analysis import alarms
 from lps.analysis.run_index import DAMAGED, RunRow
+from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.store import titles
 from lps.tables import columns
 from lps.tables.run_names import FIELDS, SHORT, Name, Vocabulary
 from lps.ui.runs.run_filters import column_heading
-from lps.ui.shared import data_table, theme, url_fields
+from lps.ui.shared import data_table, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 
 _MAX_IN_URL = 50  # chosen runs that a link carries
@@ -30,6 +31,7 @@ _WIDTHS = {
 }  # fmt: skip
 _HELP = {
     "accuracy/gap": "Seen minus novel, points",
+    "accuracy/all": f"{ABOUT_LOW_ALL} (accuracy/all)",
     "epoch": "Completed epochs",
     "epochs": "Planned epochs",
     "alarm": "Problems at the newest epoch or with the run's files",
@@ -57,6 +59,7 @@ def show_table(entries: Sequence[RunRow], names: Sequence[Name], baseline: RunRo
             options = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
             shown_columns.append(Column(f"Δ {column_head(name)}", cells, "number", **options))
     ticked_positions = data_table.tick_rows(shown_columns, entries, key, ids, url_ids, _ROWS, alt)
+    scores.explain_low_all(shown_columns)
     selected = [entries[index] for index in ticked_positions]
     store_selection([entry.run.id for entry in selected])
     return selected

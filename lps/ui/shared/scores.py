@@ -10,7 +10,7 @@ from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts.group_tables import IMAGES_WORDS, PROTOCOL_LABELS, SCORE_COLUMNS, SEEN_LABELS, SELECT_WORDS, Scoring
 from lps.files.atomic import fingerprint
-from lps.scores.protocols import PROTOCOLS
+from lps.scores.protocols import ABOUT_LOW_ALL, PROTOCOLS, has_low_all
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import data_table, escape, url_fields
@@ -98,15 +98,24 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
 
 def show_table(groups: list[Group]) -> None:
     """Show one row per group, notes about the groups, and the number of runs."""
-    data_table.show_data_table(
-        _score_columns(groups), groups, "Mean and standard deviation of every group of runs", max_rows=len(groups)
-    )
+    columns = _score_columns(groups)
+    alt = "Mean and standard deviation of every group of runs"
+    data_table.show_data_table(columns, groups, alt, max_rows=len(groups))
+    explain_low_all(columns)
     sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.table_notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     has_spread = any(len(group.members) > 1 for group in groups)
     spread = "mean ± sample standard deviation over n seeds" if has_spread else "one run each, so no spread"
     mark_notes = "".join(f"; {mark}" for mark in score_tables.about_marks(groups))
     st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{mark_notes}.", *sentences]))
+
+
+def explain_low_all(columns: Sequence[Column]) -> None:
+    """Explain below a table why All can be below both Seen and Novel, if a row shows that."""
+    heads = ("Seen", "Novel", "All")
+    cells = {column.heading: column.cells for column in columns if column.heading in heads}
+    if len(cells) == len(heads) and has_low_all(zip(*map(cells.get, heads))):
+        st.caption(f"{ABOUT_LOW_ALL}.")
 
 
 def label_width(groups: Sequence[Group]) -> int:
