@@ -282,6 +282,23 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
         assert page.completed_share(now, 1000.0) == pytest.approx((2 + 0.6) / 15)  # 60 of its 100 s are over
 
 
+@pytest.mark.parametrize(
+    "states, awaited",
+    [
+        (["running", "queued"], "the first run has finished"),
+        (["finished", "running"], "more epochs are done"),
+        (["finished", "queued"], "a run like the remaining ones has finished"),
+    ],
+)
+def test_what_the_remaining_time_awaits_has_not_happened_yet(root, monkeypatch, states, awaited):
+    monkeypatch.setattr(page.time_estimates, "known_costs", lambda: KnownCosts([]))
+    monkeypatch.setattr(KnownCosts, "time_left", lambda *_: None)
+    runs = fill(root, ASKED, states)
+    with held(*(run for run, state in zip(runs, states) if state == "running")):
+        now = page.read_course(sweep_records.list_sweeps(root)[0])
+        assert page.remaining_in_words(now) == f"The remaining time can be estimated once {awaited}."
+
+
 def test_a_sweep_whose_cluster_does_not_answer_is_followed():
     item = sweeps.Item(configure(), "", state=State("unknown"))
     assert page.SweepCourse(None, None, (item,)).is_moving

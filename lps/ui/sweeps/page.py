@@ -248,7 +248,12 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
     remaining = costs.parallel_duration(filter(None, spans), slots)
     if unknown == len(moving) or costs.is_unknown(remaining):
-        return "The remaining time can be estimated once the first run has finished."
+        awaited = "a run like the remaining ones has finished"
+        if not sweep_course.states["finished"]:
+            awaited = "the first run has finished"
+        elif alive_items:
+            awaited = "more epochs are done"
+        return f"The remaining time can be estimated once {awaited}."
     slots_text = f" with {slots} at a time" if slots > 1 else ""
     unknown_text = f", plus {unknown} of unknown duration" if unknown else ""
     return f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}{costs.wide_reason(remaining)}."
