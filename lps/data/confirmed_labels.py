@@ -26,7 +26,7 @@ class Confirmed:
     every class id of the new run the id of the parent run that it continues, -1 for none. parent, epoch: the run and
     epoch that were reviewed. rule, threshold: which images of a named cluster count, and from which confidence on.
     pictures, named, decisions: images confirmed and clusters named after the parent, and all decisions since the first
-    run of the chain.
+    run of the chain. added_to_seen: how many of `pictures` the user moved into a seen class without naming a cluster.
     """
 
     images: np.ndarray
@@ -40,6 +40,7 @@ class Confirmed:
     pictures: int
     named: int
     decisions: int
+    added_to_seen: int = 0
 
     @property
     def digest(self) -> str:

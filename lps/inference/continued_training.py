@@ -153,6 +153,7 @@ def plan_continued_training(
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)
     if not len(images):
         raise UserError("labels", _why_no_labels(label_check, rule, threshold))
+    cluster_of_image = label_check.cluster[np.searchsorted(label_check.split.unlabeled, images)]
     before, split = inherited_files.read_confirmed(run), label_check.split
     confirmed = Confirmed(
         *_join_labels(before, images, class_of_image),
@@ -166,6 +167,7 @@ def plan_continued_training(
         named=len(label_check.decisions.names.keys() & set(label_check.ids) - label_check.decisions.rejected),
         decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
         + (before.decisions if before else 0),
+        added_to_seen=int((~np.isin(cluster_of_image, [*label_check.decisions.names])).sum()),
     )
     seen = split.classes.seen + len(new_classes)
     origins = _origins(label_check, images, class_of_image, [*new_classes.values()])

@@ -18,17 +18,18 @@ from lps.files.atomic import as_user_error, clean_line, write_checked
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
 from lps.store.snapshots import read_arrays, write_arrays
-from lps.wording import counted
+from lps.wording import counted, listed
 
 LABELS, WEIGHTS = "confirmed.npz", "start"
 CONTINUES = "network.continues"
 _REMEDY = "restore it from a copy of the run's folder, or create such a run again with python -m lps train-on"
 _ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
+_LATER_ARRAYS = ("added_to_seen",)  # a file of an earlier version has none
 
 
 def write_inherited(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
     """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
-    write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
+    write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in (*_ARRAYS, *_LATER_ARRAYS)})
     if weights is not None:
         with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be read"):
             _link_or_copy(weights, folder / f"{WEIGHTS}.pt")
@@ -52,13 +53,14 @@ def read_confirmed(run: Run) -> Confirmed | None:
 def _read_file(path: Path, digest: str) -> Confirmed:
     """Read the file and check its form and digest; raises `UserError`."""
     try:
-        stored = read_arrays(path, _ARRAYS)
+        stored = read_arrays(path, _ARRAYS, optional=_LATER_ARRAYS)
     except UserError as error:
         raise UserError(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_REMEDY}") from None
     images, classes, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
     is_whole = len(images) == len(classes) and (np.diff(images) > 0).all() and (images >= 0).all()
     texts = {name: clean_line(str(stored[name])) for name in ("parent", "rule")}
-    numbers = {name: int(stored[name]) for name in ("epoch", "pictures", "named", "decisions")}
+    later = [name for name in _LATER_ARRAYS if name in stored]
+    numbers = {name: int(stored[name]) for name in ("epoch", "pictures", "named", "decisions", *later)}
     confirmed = Confirmed(
         images, classes, tuple(map(str, names.tolist())), stored["rows"].astype(np.int64), **texts, **numbers,
         threshold=float(stored["threshold"]),
@@ -105,9 +107,13 @@ def parent_in_words(run: Run) -> str:
     origin = _read_confirmed_or_none(run)
     if origin is None:
         return ""
-    labels = f"{counted(origin.pictures, 'picture')} labeled by {counted(origin.named, 'cluster name')}"
+    by_name, added = origin.pictures - origin.added_to_seen, origin.added_to_seen
+    labels = [f"{counted(by_name, 'picture')} labeled by {counted(origin.named, 'cluster name')}"] * (
+        by_name > 0 or added <= 0
+    )
+    labels += [f"{counted(added, 'picture')} that you added to seen classes"] * (added > 0)
     weights = "final" if run.config().network_continues else "start"
-    return f"continues {origin.parent[-6:]} from its {weights} weights, with {labels}"
+    return f"continues {origin.parent[-6:]} from its {weights} weights, with {listed(labels)}"
 
 
 def _read_confirmed_or_none(run: Run) -> Confirmed | None:

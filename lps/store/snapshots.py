@@ -26,7 +26,7 @@ _IMAGES, _CLASSES, _SCALAR = (MAX_IMAGES,), (MAX_CLASSES,), ()
 _ARRAY_KINDS = {
     **dict.fromkeys("labeled unlabeled test validation confirmed images given targets".split(), ("iu", _IMAGES, 8)),
     **dict.fromkeys("predicted test_predicted feature_index index".split(), ("iu", _IMAGES, 8)),
-    **dict.fromkeys("seen total seed epoch pictures named decisions".split(), ("iu", _SCALAR, 8)),
+    **dict.fromkeys("seen total seed epoch pictures named decisions added_to_seen".split(), ("iu", _SCALAR, 8)),
     **dict.fromkeys(("class_order", "rows"), ("iu", _CLASSES, 8)),
     **dict.fromkeys(("class_names", "names"), ("U", _CLASSES, 4096)),
     **dict.fromkeys(("parent", "rule"), ("U", _SCALAR, 4096)),

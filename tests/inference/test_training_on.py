@@ -17,7 +17,7 @@ from lps.interop import archives, imports
 from lps.settings.config import configure
 from lps.store import inherited_files
 from lps.store.run_folders import create_run
-from lps.store.snapshots import read_split
+from lps.store.snapshots import read_split, write_arrays
 from lps.training import checkpoints
 from tests.sample_runs import make_run
 
@@ -267,17 +267,22 @@ def launched(planned, monkeypatch, **how):
 
 
 def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
-    say(run, name(7, "seven"))
+    moved = members(run, 8)[:2].tolist()
+    say(run, name(7, "seven"), {"do": "assign", "images": moved, "to": 2})
     planned = plan(run, from_weights=True)
     child = launched(planned, monkeypatch)
     assert child.title == "digits, trained on with 1 name" and inherited_files.parent_of(child) == run.id
     count = len(members(run, 7))
     from_where = f"continues {run.id[-6:]} from its final weights, with {count} pictures labeled by 1 cluster name"
+    from_where += " and 2 pictures that you added to seen classes"
     assert inherited_files.parent_in_words(child) == from_where
     shutil.rmtree(run.folder)
+    stored = dict(np.load(child.folder / inherited_files.LABELS))
+    del stored["added_to_seen"]  # as in a file of an earlier version
+    write_arrays(child.folder / inherited_files.LABELS, **stored)
     material = prepare(child.config(), inherited_files.read_confirmed(child))
     assert material.split.classes.seen == 6 and material.split.class_names[5] == "seven"
-    assert (material.truth[planned.confirmed.images] == 5).all()
+    assert sorted(material.truth[planned.confirmed.images].tolist()) == [2, 2, *[5] * count]
     assert checkpoints.load_checkpoint(child.folder, inherited_files.WEIGHTS) == {"method": {}}
 
 
