@@ -65,7 +65,8 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
     preview, table = (frame.value for frame in at.dataframe)
     assert len(preview) == 15 and set(preview["Status"]) == {"new"}
     assert table.loc["w/o R_Entropy", ("Paper: CIFAR-10", "Novel")] == "55.4"
-    assert "--preset ablation --scale demo --seeds 0,1,2" in at.code[0].value
+    (command,) = at.code  # no other command beside that of the form
+    assert "--preset ablation --scale demo --seeds 0,1,2" in command.value
     assert not list_runs(root) and not (root / ".sweeps").exists()
 
 
@@ -293,6 +294,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
 def test_what_the_remaining_time_awaits_has_not_happened_yet(root, monkeypatch, states, awaited):
     monkeypatch.setattr(page.time_estimates, "known_costs", lambda: KnownCosts([]))
     monkeypatch.setattr(KnownCosts, "time_left", lambda *_: None)
+    monkeypatch.setattr(KnownCosts, "estimate", lambda *_: None)
     runs = fill(root, ASKED, states)
     with held(*(run for run, state in zip(runs, states) if state == "running")):
         now = page.read_course(sweep_records.list_sweeps(root)[0])

@@ -18,12 +18,11 @@ def show_list(
     draw_form: Callable,
     draw_line: Callable,
     draw_item: Callable,
-    example: str = "",
 ) -> None:
     """Draw the page: the item in the URL, drawn by `draw_item`, otherwise the form and a line for each item.
 
     page: name of its file; noun: for an item, also in the URL; items: newest first, each with a `name`;
-    draw_line: draws what follows the name in the list; example: a command, shown while the list is empty.
+    draw_line: draws what follows the name in the list.
     """
     page_head.show_title(noun.capitalize(), offers_runs=False)
     error_toasts.show_errors(noun)
@@ -44,9 +43,7 @@ def show_list(
         st.error(markdown(str(error)), icon=":material/extension_off:")
         return
     if not items:
-        st.caption(f"No {noun} has been started yet.{' An example from a terminal:' * bool(example)}")
-        if example:
-            st.code(example, language="bash", wrap_lines=True)
+        st.caption(f"No {noun} has been started yet.")
         return
     st.subheader("Started", anchor=False)
     for item in items[:_FEW]:

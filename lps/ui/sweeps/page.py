@@ -47,7 +47,6 @@ from lps.wording import capitalized
 _UNKNOWN = "the plan of the sweep was not found; only its runs are listed"
 _TICK_S = 3.0  # while a run moves
 _SCORING = Scoring("orca", "last", "default")
-_EXAMPLE = "python -m lps sweep --preset ablation --dry-run"
 _MAX_IN_ADDRESS = 60  # runs that a link to another page carries
 
 
@@ -93,7 +92,7 @@ def main() -> None:
     if started:
         st.query_params.from_dict({"sweep": started})
     sweeps_of_root = sweep_records.list_sweeps(select.runs_root())
-    named_list.show_list("sweeps", "sweep", sweeps_of_root, form.show_sweep_form, _show_line, _show_sweep, _EXAMPLE)
+    named_list.show_list("sweeps", "sweep", sweeps_of_root, form.show_sweep_form, _show_line, _show_sweep)
 
 
 def read_course(record: SweepRecord) -> SweepCourse:
