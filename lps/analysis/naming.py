@@ -75,9 +75,9 @@ class Naming:
         return self == Naming()
 
     @property
-    def only_splits(self) -> bool:
-        """Return whether nothing but splits was decided, if anything: these give no label."""
-        return replace(self, moved={}, created_clusters=frozenset()).is_empty
+    def gives_no_label(self) -> bool:
+        """Return whether no cluster was named or merged and no image was assigned: all else gives no label."""
+        return not (self.names or self.parents or self.confirmed)
 
 
 # ---------------------------------------------------------------------------------------------------- state

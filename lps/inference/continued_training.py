@@ -35,6 +35,7 @@ RULES = {  # which images of a named cluster count as labeled
     "looked-at": "only pictures that you assigned one by one",
 }
 CONFIDENCE = 0.9
+FIRST_STEP = "Name a cluster or assign a picture first"  # of a user without decisions that give a label
 _MAX_NAMED = 16  # classes or clusters in a sentence
 _NAME_LIMIT = 120  # characters of the name of a run
 _SUFFIX = re.compile(", trained on( again)? with [0-9,]+ names?$")  # of the title of a run that continues another one
@@ -147,7 +148,7 @@ def plan_continued_training(
     """
     _check_options(run, rule, threshold, changes)
     label_check = _merge_unnamed(read_clusters(run, epoch), unnamed)
-    if label_check.decisions.only_splits:
+    if label_check.decisions.gives_no_label:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)

@@ -115,13 +115,16 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     run = without_truth(make_run(root, epochs=3))
     run.checkpoints.mkdir()
     checkpoints.save_checkpoint(run.checkpoints, "step-00000093", {"method": {}})
-    offered = [button.label for button in visit("live", run=[run.id]).button]
+    at = visit("live", run=[run.id])
+    offered = [button.label for button in at.button]
+    assert "Train again: Name a cluster or assign a picture first." in words_of(at)
     ways = ["See all clusters", "Name the clusters", "Train again with these names", "Predict new pictures"]
     assert [label for label in offered if label in ways] == ways
     naming.record_steps(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
     at = visit("live", run=[run.id])
     disabled = {button.label: button.disabled for button in at.button}
     assert not any(disabled[label] for label in ways), "a name can still be changed"
+    assert "Train again: " not in words_of(at)
     next(button for button in at.button if button.label == "Predict new pictures").click().run()
     assert not at.exception and at.query_params["run"] in (run.id, [run.id])
 

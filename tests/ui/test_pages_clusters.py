@@ -376,10 +376,15 @@ def test_what_is_said_against_single_pictures_is_shown(run):
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):
     let_look_mixed(monkeypatch, 8)
     app = open_page(run.root, cluster=7)
-    assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
+    assert app.button(key="train_on").disabled and "Name a cluster or assign a picture first" in words_of(app)
     naming.record_steps(run, 6, [{"do": "split", "images": shown_of(run, 6, 7)[:1], "new": 10}])
     app = open_page(run.root, cluster=7)
     assert app.button(key="train_on").disabled, "a split gives no label"
+    naming.undo_last(run, 6)
+    naming.record_steps(run, 6, [{"do": "assign", "images": shown_of(run, 6, 7)[:2], "to": 2}])
+    app = open_page(run.root, cluster=7)
+    assert not app.button(key="train_on").disabled
+    assert "0 clusters with a name, 5 without, 2 assigned pictures" in words_of(app)
     naming.undo_last(run, 6)
     naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)

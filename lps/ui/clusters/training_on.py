@@ -37,13 +37,12 @@ def show_training_on(view: PredictionView) -> None:
     unnamed = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
     unnamed_count = sum(c.size > 0 and c.id in unnamed and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        is_ready = not view.decisions.only_splits
-        named = (
-            f"{counted(len(view.decisions.names), 'cluster')} with a name, {unnamed_count} without"
-            if is_ready
-            else "Name a cluster first"
-        )
-        st.markdown(f":small[{named}]", width="stretch")
+        is_ready = not view.decisions.gives_no_label
+        counts = [f"{counted(len(view.decisions.names), 'cluster')} with a name", f"{unnamed_count} without"]
+        for ids, noun in ((view.decisions.parents, "merged cluster"), (view.decisions.confirmed, "assigned picture")):
+            counts += [counted(len(ids), noun)] * bool(ids)
+        say = nouns.of(view.run)
+        st.markdown(f":small[{say(', '.join(counts) if is_ready else continued_training.FIRST_STEP)}]", width="stretch")
         is_pressed = st.button(
             "Train again with these names",
             key="train_on",

@@ -15,7 +15,7 @@ from lps.charts.event_log import History
 from lps.datasets import Images
 from lps.datasets.readers.item_pictures import ItemPictures
 from lps.errors import UserError
-from lps.inference import prediction_job
+from lps.inference import continued_training, prediction_job
 from lps.scores import class_changes
 from lps.scores.class_changes import ClassChange
 from lps.store import inherited_files, titles
@@ -153,9 +153,9 @@ def _describe_coverage(view: PredictionView) -> str:
 def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], state: State) -> None:
     """Show the buttons to all clusters, to their names, to a new run with the names, and to new pictures.
 
-    A disabled button says what it waits for.
+    A disabled button says what it waits for. Once the run is over, a text beside the buttons says it, too.
     """
-    named = {*view.defaults, *view.decisions.names, *view.decisions.rejected}
+    say, named = nouns.of(run), {*view.defaults, *view.decisions.names, *view.decisions.rejected}
     unnamed = [c for c in ordered if c.id not in named]
     too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
@@ -163,15 +163,17 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", too_early, is_next=bool(unnamed)):
         first = (unnamed or ordered)[0]  # a name can be changed, too
         routing.turn_to("clusters", run=run.id, cluster=str(first.id), **(_IN_TURN if unnamed else _IN_SIGHT))
-    obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
-    obstacle = obstacle or ("Name a cluster first" if view.decisions.only_splits else "")
-    if _draw_step_button("Train again with these names", f"train_on:{run.id}", "model_training", obstacle):
+    missing = say(continued_training.FIRST_STEP) if view.decisions.gives_no_label else ""
+    not_yet = "You cannot name the clusters of a recording" if run.is_recorded else missing
+    if _draw_step_button("Train again with these names", f"train_on:{run.id}", "model_training", too_early or not_yet):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
-    obstacle = too_early or ("" if prediction_job.has_weights(run) else "This run has no saved weights")
-    if _draw_step_button(
-        nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", obstacle, is_next=not unnamed
-    ):
+    no_weights = "" if prediction_job.has_weights(run) else "This run has no saved weights"
+    predict = say("Predict new pictures")
+    if _draw_step_button(predict, f"predict:{run.id}", "image_search", too_early or no_weights, is_next=not unnamed):
         routing.turn_to("predict", run=run.id)
+    obstacles = {"Train again": not_yet, predict: no_weights}
+    if state.is_over and (reasons := [f"{step}: {reason}." for step, reason in obstacles.items() if reason]):
+        st.caption("  \n".join(reasons), width="content")
 
 
 def _draw_step_button(label: str, key: str, icon: str, obstacle: str, is_next: bool = False) -> bool:
