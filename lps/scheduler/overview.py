@@ -13,7 +13,7 @@ from lps.machine import devices
 from lps.scheduler import costs, launcher, queue, run_slots
 from lps.scheduler.background_jobs import BackgroundJob, list_jobs
 from lps.scheduler.costs import KnownCosts, Span
-from lps.store.desired_state import DesiredState
+from lps.store.desired_state import DesiredState, waiting_reason
 from lps.store.run_folders import list_runs
 from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
@@ -153,6 +153,23 @@ def stall_reason_in_words(root: Path) -> str:
     if obstacle := run_slots.blocked_by(root):
         return f"the queue is blocked because no run can be started ({obstacle}); remove this obstacle"
     return f"the queue is blocked because {_DAEMON_ENDED_TEXT}"
+
+
+def wait_in_words(run: Run) -> str:
+    """Return in sentences why a queued run has not started; "" if it does not wait in the queue."""
+    num_ahead = queue.queue_position(run)
+    if num_ahead is None:
+        return ""
+    if queue.read_switch(run.root).paused:
+        return "Waiting: the queue is paused."
+    if not launcher.has_daemon(run.root):
+        return f"Waiting: {stall_reason_in_words(run.root)}."
+    if reason := waiting_reason(run.desired()):
+        return f"Waiting: {reason}."
+    holders = run_slots.slot_holders(run.root)
+    holders_text = f" Slots are taken by {counted(len(holders), 'run')}." if holders else ""
+    ahead_text = f"Ahead in the queue: {counted(num_ahead, 'run')}." if num_ahead else "Next in the queue."
+    return f"Waiting for a free slot.{holders_text} {ahead_text}"
 
 
 def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:

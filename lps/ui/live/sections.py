@@ -18,11 +18,11 @@ from lps.cluster import executors
 from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError
 from lps.machine import usage
-from lps.scheduler import launcher, overview, queue
+from lps.scheduler import launcher, overview
 from lps.scheduler import run_actions as actions
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
-from lps.store import desired_state, inherited_files, provenance, titles
+from lps.store import inherited_files, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import cards, epoch_player, unknown_classes
@@ -137,17 +137,7 @@ def _describe_end(state: State, history: History, now: float, is_recorded: bool 
 
 def _show_queued(run: Run) -> None:
     """Show the run's place in the queue."""
-    num_ahead, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
-    sentences = {None: "This run has not been started yet.", 0: "Waiting for a free slot. This run is the next one."}
-    sentence = sentences.get(
-        num_ahead, f"Waiting for a free slot. Ahead in the queue: {counted(num_ahead or 0, 'run')}."
-    )
-    if num_ahead is not None and queue.read_switch(run.root).paused:
-        sentence = "Waiting: the queue is paused."
-    elif num_ahead is not None and not launcher.has_daemon(run.root):
-        sentence = f"Waiting: {overview.stall_reason_in_words(run.root)}."
-    elif num_ahead is not None and reason:
-        sentence = f"Waiting: {reason}."
+    sentence = overview.wait_in_words(run) or "This run has not been started yet."
     st.info(escape.markdown(sentence), icon=":material/schedule:")
 
 

@@ -16,7 +16,7 @@ from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
 from lps.report import sweep_report
-from lps.scheduler import cluster_submit, costs, launcher, overview, run_slots
+from lps.scheduler import cluster_submit, costs, launcher, overview, queue, run_slots
 from lps.settings import catalog, cli_args
 from lps.store import titles
 from lps.store.run_progress import read_progress
@@ -243,6 +243,7 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
             cost = known_costs.estimate(item.config, made_weights)
             spans.append(cost and cost.span)
         made_weights.add(costs.start_weights_key(item.config))
+    waiting_text = "" if alive_items else _wait_in_words(moving)
     unknown = spans.count(None)
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
     remaining = costs.parallel_duration(filter(None, spans), slots)
@@ -252,10 +253,19 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
             awaited = "the first run has finished"
         elif alive_items:
             awaited = "more epochs are done"
-        return f"The remaining time can be estimated once {awaited}."
+        return f"{waiting_text}The remaining time can be estimated once {awaited}."
     slots_text = f" with {slots} at a time" if slots > 1 else ""
     unknown_text = f", plus {unknown} of unknown duration" if unknown else ""
-    return f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}{costs.wide_reason(remaining)}."
+    remaining_text = f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}"
+    return f"{waiting_text}{remaining_text}{costs.wide_reason(remaining)}."
+
+
+def _wait_in_words(moving: Sequence[Item]) -> str:
+    """Return what the first of the waiting runs waits for, as markdown before a sentence; "" if none waits here."""
+    ids = {item.run.id for item in moving}
+    first = next((run for run, _ in queue.waiting_runs(select.runs_root()) if run.id in ids), None)
+    sentences = first and overview.wait_in_words(first)
+    return f"{escape.markdown(sentences)} " if sentences else ""
 
 
 def _show_actions(sweep_course: SweepCourse) -> None:
