@@ -38,7 +38,8 @@ CONFIDENCE = 0.9
 FIRST_STEP = "Name a cluster or assign a picture first"  # of a user without decisions that give a label
 _MAX_NAMED = 16  # classes or clusters in a sentence
 _NAME_LIMIT = 120  # characters of the name of a run
-_SUFFIX = re.compile(", trained on( again)? with [0-9,]+ names?$")  # of the title of a run that continues another one
+# The end of the title of a run that continues another one.
+_SUFFIX = re.compile(", trained on( again)? with [0-9,]+ (name|picture)s?$")
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
 _SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
@@ -72,9 +73,10 @@ class TrainingPlan:
 
     def in_words(self) -> str:
         """ "4 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name and 1 name stay novel"."""
-        sentence = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new_classes), 'new seen class')}"
-        sentence += f", more labels for {counted(len(self.added), 'class')}" if self.added else ""
-        sentence += f", {counted(self.confirmed.pictures, 'new labeled picture')}"
+        names = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new_classes), 'new seen class')}"
+        parts = [names] if self.confirmed.named else []
+        parts += [f"more labels for {counted(len(self.added), 'class')}"] if self.added else []
+        sentence = ", ".join([*parts, counted(self.confirmed.pictures, "new labeled picture")])
         waiting = len(self.without_labels)
         novel = [f"{counted(self.novel, 'cluster')} without a name"] if self.novel else []
         novel += [f"{counted(waiting, 'name')} without labeled pictures"] if waiting else []
@@ -332,7 +334,9 @@ def start_continued_training(
 
     title, is_continued = _SUFFIX.subn("", run_title(planned.parent))
     again = " again" if is_continued else ""
-    ending = f", trained on{again} with {counted(planned.confirmed.named, 'name')}"
+    confirmed = planned.confirmed
+    given = counted(confirmed.named, "name") if confirmed.named else counted(confirmed.pictures, "picture")
+    ending = f", trained on{again} with {given}"
     name = name or title[: _NAME_LIMIT - len(ending)] + ending
     order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]

@@ -29,7 +29,8 @@ _LATER_ARRAYS = ("added_to_seen",)  # a file of an earlier version has none
 
 def write_inherited(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
     """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
-    write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in (*_ARRAYS, *_LATER_ARRAYS)})
+    arrays = {name: np.array(getattr(confirmed, name)) for name in (*_ARRAYS, *_LATER_ARRAYS)}
+    write_arrays(folder / LABELS, **arrays | {"names": np.array(confirmed.names, str)})  # texts also if there are none
     if weights is not None:
         with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be read"):
             _link_or_copy(weights, folder / f"{WEIGHTS}.pt")

@@ -286,6 +286,17 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     assert checkpoints.load_checkpoint(child.folder, inherited_files.WEIGHTS) == {"method": {}}
 
 
+def test_assigned_pictures_alone_make_a_run_that_can_train(run, monkeypatch):
+    say(run, {"do": "assign", "images": members(run, 8)[:2].tolist(), "to": 2})
+    planned = plan(run)
+    assert planned.in_words().startswith("more labels for 1 class, 2 new labeled pictures")
+    child = launched(planned, monkeypatch)
+    assert child.title == "digits, trained on with 2 pictures"
+    assert inherited_files.parent_in_words(child).endswith("with 2 pictures that you added to seen classes")
+    material = prepare(child.config(), inherited_files.read_confirmed(child))
+    assert material.truth[planned.confirmed.images].tolist() == [2, 2]
+
+
 def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     say(run, name(7, "7"))
     first = plan(run)
