@@ -60,7 +60,7 @@ def test_turn_undoes_a_rotation_and_a_reflection():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["pca", "tsne"])
+@pytest.mark.parametrize("method", ["pca", pytest.param("tsne", marks=pytest.mark.turn(2, 3))])
 def test_project_stores_every_image_of_the_snapshot_and_repeats_itself(run, method):
     path = projection.compute_map(run, method, 3)
     first = projection.read_map(run, method, 3)

@@ -27,6 +27,7 @@ def test_the_faults_reach_every_way_in_which_files_are_written(workshop):
     assert all(len(points(workshop.operations, kind)) > 30 for kind in KINDS)
 
 
+@pytest.mark.turn(1, 3)
 def test_after_a_fault_at_any_operation_the_run_goes_on_and_ends_as_if_nothing_had_been(workshop):
     tried = list(sweep(workshop, EVERY, OFFSET))
     assert len(tried) >= 8 and {kind for kind, *_ in tried} == set(KINDS)
@@ -34,6 +35,7 @@ def test_after_a_fault_at_any_operation_the_run_goes_on_and_ends_as_if_nothing_h
     assert not wrong, f"again by: LPS_OFFSET={OFFSET}\n" + "\n".join(wrong)
 
 
+@pytest.mark.turn(2, 3)
 def test_random_kills(workshop):
     draws, kills = random.Random(OFFSET), 0
     while kills < 3:
@@ -42,6 +44,7 @@ def test_random_kills(workshop):
         assert not wrong, f"again by: LPS_OFFSET={OFFSET}"
 
 
+@pytest.mark.turn(0, 3)
 def test_damage_to_the_newest_checkpoint_is_noticed_and_said(workshop):
     found = list(damages(workshop, flips=20, cuts=5, seed=OFFSET))
     assert len(found) == 26 and not [one for one in found if one[1]]
