@@ -61,8 +61,11 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(optionalhook=True)  # tests.mutants runs without pytest-xdist
 def pytest_xdist_auto_num_workers(config):
-    """Three workers for two cores: a quarter of their time, tests wait for processes; in a browser, half of it."""
-    return (os.cpu_count() or 1) * (4 if config.option.markexpr == "browser or slurm" else 3) // 2
+    """Two workers for two cores in the quick tests; three where tests wait for processes, four for a browser."""
+    wanted, cores = config.option.markexpr, os.cpu_count() or 1
+    if "not slow" in wanted:
+        return cores
+    return cores * (4 if wanted == "browser or slurm" else 3) // 2
 
 
 def pytest_collection_modifyitems(config, items):
