@@ -65,7 +65,9 @@ def pytest_xdist_auto_num_workers(config):
     wanted, cores = config.option.markexpr, os.cpu_count() or 1
     if "not slow" in wanted:
         return cores
-    return cores * (4 if wanted == "browser or slurm" else 3) // 2
+    if wanted == "browser or slurm":
+        return min(2 * cores, 8)  # each has a browser and servers, a gigabyte of memory
+    return cores * 3 // 2
 
 
 def pytest_collection_modifyitems(config, items):
