@@ -72,16 +72,12 @@ def pytest_xdist_auto_num_workers(config):
 
 def pytest_collection_modifyitems(config, items):
     """`make test` takes the expensive tests whose turn it is today; one that is asked for by its name always runs."""
-    from tests import shares
+    from tests.shares import has_turn
 
-    def has_turn(item) -> bool:
-        turn = item.get_closest_marker("turn")
-        return not turn or (turn.args[0] + shares.OFFSET) % turn.args[1] == 0
-
-    if config.option.markexpr and not shares.ALL:
-        waiting = [item for item in items if not has_turn(item)]
-        items[:] = [item for item in items if has_turn(item)]
-        config.hook.pytest_deselected(items=waiting)
+    turns = {item: item.get_closest_marker("turn") for item in items} if config.option.markexpr else {}
+    waiting = {item for item, turn in turns.items() if turn and not has_turn(*turn.args)}
+    items[:] = [item for item in items if item not in waiting]
+    config.hook.pytest_deselected(items=[*waiting])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
