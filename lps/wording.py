@@ -23,6 +23,11 @@ def listed(texts: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def first_of(texts: Sequence[object], most: int) -> str:
+    """Return "a, b, …": at most `most` texts, and a mark if there are more."""
+    return ", ".join(map(str, texts[:most])) + ", …" * (len(texts) > most)
+
+
 def step_in_words(values: Mapping[str, object]) -> str:
     """Describe the time of a training step and of its stages from the measurements of an epoch; "" without stages."""
     stages = {"read": "to read the data", "views": "to make the views", "network": "to run the network"}

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, listed, part_of, share_of
+from lps.wording import (
+    ago,
+    counted,
+    data_size,
+    duration,
+    estimated,
+    estimated_range,
+    first_of,
+    listed,
+    part_of,
+    share_of,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_HAND = re.compile(r"\{'e?s' (?:\*|if)|else 'e?s'\}")  # a plural
@@ -14,6 +25,10 @@ BY_HAND = re.compile(r"\{'e?s' (?:\*|if)|else 'e?s'\}")  # a plural
 def test_things_are_counted_in_the_right_number():
     said = [counted(*of) for of in ((0, "run"), (1, "class"), (2, "class"), (2000, "epoch"))]
     assert said == ["0 runs", "1 class", "2 classes", "2,000 epochs"]
+
+
+def test_of_many_texts_the_first_are_named_with_a_mark():
+    assert [first_of((1, 2, 3), most) for most in (2, 3)] == ["1, 2, …", "1, 2, 3"] and first_of([], 2) == ""
 
 
 def test_sizes_are_powers_of_ten():

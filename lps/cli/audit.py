@@ -9,7 +9,7 @@ from lps.cli.training import checked_config, wait_without_spinning
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.settings import catalog
-from lps.wording import ago, counted
+from lps.wording import ago, counted, first_of
 
 _SHOWN = 20  # printed findings of each kind
 
@@ -128,9 +128,7 @@ def _print_findings(options, config, audited) -> None:
         of_kind = [finding for finding in open_findings if finding.kind == kind]
         print(f"{title}: {len(of_kind)}")
         for finding in of_kind[:_SHOWN]:
-            named = ", ".join(clean_line(str(key)) for key in finding.pictures[:4]) + ", …" * (
-                len(finding.pictures) > 4
-            )
+            named = first_of([clean_line(str(key)) for key in finding.pictures], 4)
             print(f"  {named}  {clean_line(finding.in_words, 200)}")
         if len(of_kind) > _SHOWN:
             print(f"  and {len(of_kind) - _SHOWN} more; --json lists all")

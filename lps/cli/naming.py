@@ -4,7 +4,7 @@ from lps.cli._parser import Commands, add_settings, print_json, print_note
 from lps.errors import UserError, shorten
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
-from lps.wording import counted
+from lps.wording import counted, first_of
 
 _RULES = ("all", "confident", "looked-at")
 _DIGITS = 9  # most digits of a cluster's number
@@ -54,7 +54,7 @@ def _name(options) -> None:
     steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
     for step in steps:
         if (cluster := step["id"]) not in clusters.ids:
-            some_ids = ", ".join(map(str, clusters.ids[:20])) + ", …" * (len(clusters.ids) > 20)
+            some_ids = first_of(clusters.ids, 20)
             raise UserError("cluster", f"{cluster} is not a cluster of epoch {clusters.epoch}; choices: {some_ids}")
     if options.undo:
         decisions = naming.undo_last(run, clusters.epoch)

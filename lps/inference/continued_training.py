@@ -27,7 +27,7 @@ from lps.store import inherited_files
 from lps.store.events import read_history
 from lps.store.runs import Run
 from lps.store.titles import run_title
-from lps.wording import capitalized, counted, listed
+from lps.wording import capitalized, counted, first_of, listed
 
 RULES = {  # which images of a named cluster count as labeled
     "all": "all pictures of the cluster",
@@ -90,7 +90,7 @@ class TrainingPlan:
         """Return warnings that do not block the start, one sentence each."""
         sentences = []
         if self.without_labels:
-            named = ", ".join(self.without_labels[:3]) + ", …" * (len(self.without_labels) > 3)
+            named = first_of(self.without_labels, 3)
             sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
         if self.looked_for > self.novel + len(self.without_labels):
             hyperparameters = self.config.hyperparameters
@@ -113,8 +113,7 @@ class TrainingPlan:
             and self.config.prior_shares == self.parent.config().prior_shares
         ):
             shares = given_prior.shares_of(self.config.prior_shares)[-self.looked_for - len(self.new_classes) :]
-            expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new_classes[:3], shares))
-            expected += ", …" * (len(self.new_classes) > 3)
+            expected = first_of([f"{name} {share:.3g}" for name, share in zip(self.new_classes, shares)], 3)
             sentences.append(
                 f"The new run uses prior.shares of the previous run, so these are the expected shares of the new "
                 f"seen classes: {expected}. If they are wrong, set prior.shares again, with the shares of the seen "
@@ -293,7 +292,7 @@ def _merge_unnamed(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -
 
 
 def _list_in_words(clusters: list[int]) -> str:
-    return ", ".join(map(str, clusters[:20])) + ", …" * (len(clusters) > 20) if clusters else "none"
+    return first_of(clusters, 20) or "none"
 
 
 def _spreading(run: Run, has_novel: bool) -> dict[str, object]:

@@ -27,7 +27,7 @@ from lps.files.journal import Journal, UnreadableJournal, in_effect
 from lps.files.locks import folder_lock
 from lps.files.user_folders import data_folder
 from lps.settings.parameters import BadSetting
-from lps.wording import counted
+from lps.wording import counted, first_of
 
 SETTING = "dataset.decisions"
 NOTHING = "0"  # the state without decisions
@@ -200,5 +200,5 @@ def entry_in_words(entry: Mapping) -> str:
     pictures = [clean_line(str(key)) for key in entry["pictures"]]
     label = clean_line(entry.get("label", "")) or "of unknown class"
     action = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "kept as it is"}[entry["do"]]
-    named = ", ".join(pictures[:3]) + ", …" * (len(pictures) > 3)
+    named = first_of(pictures, 3)
     return f"{counted(len(pictures), 'picture')} {action}: {named}"

@@ -18,7 +18,7 @@ from lps.scheduler import background_jobs
 from lps.settings import cli_args, edit_log
 from lps.settings.config import Config, configure
 from lps.settings.edit_log import Decisions, Key
-from lps.wording import counted
+from lps.wording import counted, first_of
 
 FOLDER = ".audits"
 # The most harmful kind first: a wrong label teaches its class wrongly, a near duplicate mostly wastes time.
@@ -224,4 +224,4 @@ def undo_finding_decision(config: Config, number: int) -> Decisions:
 
 
 def _first_names(names: Sequence[str]) -> str:
-    return ", ".join(shorten(name, 40).strip("'\"") for name in names[:20]) + ", …" * (len(names) > 20)
+    return first_of([shorten(name, 40).strip("'\"") for name in names], 20)

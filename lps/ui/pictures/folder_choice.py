@@ -10,7 +10,7 @@ from lps.files import browsable_folders
 from lps.interop.uploaded_folders import MAX_BYTES, MAX_PICTURES, StoredPictures
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
-from lps.wording import counted, data_size
+from lps.wording import counted, data_size, first_of
 
 _MAX_NAMED = 3  # files left out whose names are said
 _MAX_EARLIER = 6  # folders from before that are listed
@@ -135,7 +135,7 @@ def announce_upload(arrived: StoredPictures) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
     left_out_text = ""
     if arrived.left_out:
-        names = escape.markdown(", ".join(arrived.left_out[:_MAX_NAMED])) + ", …" * (len(arrived.left_out) > _MAX_NAMED)
+        names = escape.markdown(first_of(arrived.left_out, _MAX_NAMED))
         left_out_text = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
     st.toast(f"{counted(arrived.pictures, 'picture')} saved{left_out_text}.", icon=":material/check_circle:")
     return arrived.folder

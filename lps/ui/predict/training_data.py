@@ -1,6 +1,5 @@
 """Say what a model was trained on, and warn if most of the predicted pictures are unlike its training pictures."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -14,7 +13,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.pictures import nouns, points, predictions
 from lps.ui.shared import escape
-from lps.wording import counted, listed
+from lps.wording import counted, first_of, listed
 
 _MAX_NAMED = 8  # classes
 _FEWEST = 5  # pictures of a warning: of fewer, several may be far from all others by chance
@@ -38,7 +37,8 @@ def _describe_training_data(run: Run) -> str:
     except UserError:
         return name
     seen, novel = split.classes.seen, split.classes.total - split.classes.seen
-    text, view = f"{name}: {counted(seen, 'class')} with labels ({_list_names(split.class_names[:seen])})", None
+    text = f"{name}: {counted(seen, 'class')} with labels ({first_of(split.class_names[:seen], _MAX_NAMED)})"
+    view = None
     with suppress(UserError):
         named_epochs = naming.named_epochs(naming.read_entries(run))
         stored = points.stored_epochs(run)
@@ -53,13 +53,9 @@ def _describe_training_data(run: Run) -> str:
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
     names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
     unnamed = counted(len(found) - len(names), "cluster")
-    parts = [text] + [f"{counted(len(names), 'cluster')} with your names ({_list_names(names)})"] * bool(names)
+    parts = [text] + [f"{counted(len(names), 'cluster')} with your names ({first_of(names, _MAX_NAMED)})"] * bool(names)
     parts += [f"{unnamed} without a name"] * (len(names) < len(found))
     return listed(parts)
-
-
-def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MAX_NAMED]) + ", …" * (len(names) > _MAX_NAMED)
 
 
 def _name_data(run: Run) -> str:
