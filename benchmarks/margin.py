@@ -1,6 +1,6 @@
 """python -m benchmarks.margin: when the margin helps; the runs and the tables of docs/when-the-margin-helps.md.
 
---run starts the sweeps of the plan one after the other, in its order, and waits; existing runs are reused.
+--run starts the sweeps of the plans one after the other, in their order, and waits; existing runs are reused.
 --make-pictures writes the natural pictures that some of them need. Without either: the tables of the finished runs.
 """
 
@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -32,20 +33,24 @@ PER_CLASS = 200  # pictures, unless asked for otherwise
 
 @dataclass(frozen=True)
 class Sweep:
-    """One sweep of the plan. options: of `python -m lps sweep`; on_pictures: on the natural pictures, not on digits."""
+    """One sweep of a plan. options: of `lps sweep`; data: digits, or natural pictures of 10 or 100 classes."""
 
     name: str
     options: str
-    on_pictures: bool = False
+    data: Literal["digits", "pictures", "hundred"] = "digits"
 
-    def words(self, pictures: Path) -> list[str]:
-        """The arguments of `python -m lps`."""
-        data = f"--dataset arrays --set dataset.path={shlex.quote(str(pictures))} --set features=stored"
-        data += " --set network.image_size=128"
-        if "margin_scale" not in self.options:
-            data += " --set margin_scale=10"  # whatever is usual for stored features
+    def words(self, pictures: Path, hundred: Path) -> list[str]:
+        """The arguments of `python -m lps`. pictures, hundred: files with the natural pictures."""
+        data = "--dataset digits"
+        if self.data != "digits":
+            path = pictures if self.data == "pictures" else hundred
+            data = f"--dataset arrays --set dataset.path={shlex.quote(str(path))} --set features=stored"
+        if self.data == "pictures":
+            data += " --set network.image_size=128"
+            if "margin_scale" not in self.options:
+                data += " --set margin_scale=10"  # whatever is usual for stored features
         shared = f"--seeds {SEEDS} --set epochs=20 --set threads=1 --name {TAG}-{self.name} --wait"
-        return shlex.split(f"sweep {data if self.on_pictures else '--dataset digits'} {self.options} {shared}")
+        return shlex.split(f"sweep {data} {self.options} {shared}")
 
 
 _EIGHT = "--set batch_size=64 --set split.num_seen=8"  # of ten natural classes: two are left to be swallowed
@@ -57,25 +62,37 @@ def _weighed(weight: float, more: str = "") -> str:
 
 
 PLAN = (
-    Sweep("pictures-quarter", _weighed(0.25, _EIGHT), on_pictures=True),
+    Sweep("pictures-quarter", _weighed(0.25, _EIGHT), data="pictures"),
     Sweep("digits-half", _weighed(0.5)),
-    Sweep("pictures-others", f"--method orca,fixmatch {_EIGHT}", on_pictures=True),
-    Sweep("pictures-none", _weighed(0, _EIGHT), on_pictures=True),
-    Sweep("pictures-whole", _weighed(1, _EIGHT), on_pictures=True),
+    Sweep("pictures-others", f"--method orca,fixmatch {_EIGHT}", data="pictures"),
+    Sweep("pictures-none", _weighed(0, _EIGHT), data="pictures"),
+    Sweep("pictures-whole", _weighed(1, _EIGHT), data="pictures"),
     Sweep("digits-whole", _weighed(1)),
-    Sweep("pictures-five-seen", _weighed(0.25, "--set batch_size=64"), on_pictures=True),
-    Sweep("pictures-two-seen", _weighed(0.25, "--set batch_size=64 --set split.num_seen=2"), on_pictures=True),
-    Sweep("pictures-half", _weighed(0.5, _EIGHT), on_pictures=True),
-    Sweep("pictures-labels", _weighed(0.25, f"{_EIGHT} --set split.labeled_ratio=0.1"), on_pictures=True),
+    Sweep("pictures-five-seen", _weighed(0.25, "--set batch_size=64"), data="pictures"),
+    Sweep("pictures-two-seen", _weighed(0.25, "--set batch_size=64 --set split.num_seen=2"), data="pictures"),
+    Sweep("pictures-half", _weighed(0.5, _EIGHT), data="pictures"),
+    Sweep("pictures-labels", _weighed(0.25, f"{_EIGHT} --set split.labeled_ratio=0.1"), data="pictures"),
     Sweep("digits-quarter", _weighed(0.25)),
     Sweep(
         "pictures-scale",
         f"--method lps --set entropy_weight=0.25 --vary margin_scale=5,20,40 {_EIGHT}",
-        on_pictures=True,
+        data="pictures",
     ),
     Sweep("digits-others", "--method orca,fixmatch"),
     Sweep("digits-none", _weighed(0)),
     Sweep("digits-scale", "--method lps --set entropy_weight=0.5 --vary margin_scale=5,20,40"),
+)
+HUNDRED = tuple(  # the plan for 100 classes, 50 of which are seen
+    Sweep(
+        f"hundred-{weight:g}-{name}",
+        f"--method lps --set split.num_seen=50 --set entropy_weight={weight:g} {options}",
+        data="hundred",
+    )
+    for weight in (2, 0.5, 0, 1)  # 2 is usual for stored features
+    for name, options in (
+        ("pair", "--set margin_scale=10 --vary use_margin=true,false"),
+        ("scale", "--vary margin_scale=2,20"),
+    )
 )
 
 
@@ -91,6 +108,7 @@ class Outcome:
     """
 
     settings: Mapping[str, object]
+    classes: int
     seen: float
     novel: float
     all: float
@@ -110,12 +128,13 @@ def outcome(run: Run) -> Outcome:
     gaps = {event["epoch"]: event["values"]["accuracy/gap"] for event in past if event["kind"] == "eval"}
     kl = [event["values"].get("kl", math.nan) for event in past if event["kind"] == "train"][-1]
     caught_up = min((epoch for epoch, gap in gaps.items() if gap < GAP), default=math.inf)
-    return Outcome(run.config().flat(), usual.seen, usual.novel, usual.all, strict.novel, swallowed, kl, caught_up)
+    accuracies = usual.seen, usual.novel, usual.all, strict.novel
+    return Outcome(run.config().flat(), split.classes.total, *accuracies, swallowed, kl, caught_up)
 
 
 def outcomes(root: Path) -> list[Outcome]:
-    """Of every finished run of the plan."""
-    tags = {f"sweep:{TAG}-{sweep.name}" for sweep in PLAN}
+    """Of every finished run of the plans."""
+    tags = {f"sweep:{TAG}-{sweep.name}" for sweep in (*PLAN, *HUNDRED)}
     return [
         outcome(run) for run in list_runs(root) if tags & set(run.meta()["tags"]) and run.state().name == "finished"
     ]
@@ -141,15 +160,16 @@ def tables(found: Sequence[Outcome]) -> str:
 def _by_data(found: Sequence[Outcome]) -> dict[str, dict[str, list[Outcome]]]:
     """Title of a table -> name of a row -> its runs, by seed."""
     groups: dict[str, dict[str, list[Outcome]]] = {}
-    for one in sorted(found, key=lambda one: (_title(one.settings), _order(one.settings), one.settings["seed"])):
-        groups.setdefault(_title(one.settings), {}).setdefault(_name(one.settings), []).append(one)
+    for one in sorted(found, key=lambda one: (_title(one), _order(one.settings), one.settings["seed"])):
+        groups.setdefault(_title(one), {}).setdefault(_name(one.settings), []).append(one)
     return groups
 
 
-def _title(settings: Mapping[str, object]) -> str:
-    seen = settings["split.num_seen"] or 5
+def _title(one: Outcome) -> str:
+    settings = one.settings
+    seen, labeled = settings["split.num_seen"] or 5, 100 * settings["split.labeled_ratio"]
     data = "Digits" if settings["dataset"] == "digits" else "Natural pictures"
-    return f"{data}, {seen} of 10 classes seen, {100 * settings['split.labeled_ratio']:g} % of their images labeled"
+    return f"{data}, {seen} of {one.classes} classes seen, {labeled:g} % of their images labeled"
 
 
 def _order(settings: Mapping[str, object]) -> tuple:
@@ -205,21 +225,34 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # ---------------------------------------------------------------------------------------------------- the program
 
 
-def make_pictures(path: Path, per_class: int = PER_CLASS, dataset: str = "cifar10", source: str | None = None) -> None:
-    """Write the first test pictures of every class of a data set, which has to be here. source: its dataset.path."""
+def make_pictures(
+    path: Path,
+    per_class: int = PER_CLASS,
+    dataset: str = "cifar10",
+    source: str | None = None,
+    part: Literal["training", "test"] = "test",
+) -> None:
+    """Write the first pictures of every class of a part of a data set, which has to be here. source: its dataset.path.
+
+    Training pictures come before test pictures in a data set.
+    """
     images = sources.load(dataset, source)
-    test = np.arange(len(images.labels) - images.num_test, len(images.labels))
-    ids = np.sort(np.concatenate([test[images.labels[test] == k][:per_class] for k in range(images.num_classes)]))
+    first_test = len(images.labels) - images.num_test
+    those = np.arange(first_test) if part == "training" else np.arange(first_test, len(images.labels))
+    ids = np.sort(np.concatenate([those[images.labels[those] == k][:per_class] for k in range(images.num_classes)]))
     np.savez(path, x_train=images.pixels[ids], y_train=images.labels[ids], class_names=np.array(images.class_names))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", action="store_true", help="start what is missing of the plan, and wait")
-    parser.add_argument("--commands", action="store_true", help="only say the commands of the plan")
+    parser.add_argument("--run", action="store_true", help="start what is missing of the plans, and wait")
+    parser.add_argument("--commands", action="store_true", help="only say the commands of the plans")
+    parser.add_argument("--classes", type=int, choices=[10, 100], help="only the plan for so many classes")
     parser.add_argument("--pictures", type=Path, default=Path("cifar10-2000.npz"), help="the natural pictures")
-    parser.add_argument("--make-pictures", action="store_true", help="write them, from test pictures")
-    parser.add_argument("--dataset", default="cifar10", help="that has the test pictures")
+    parser.add_argument("--hundred", type=Path, default=Path("photographs100.npz"), help="those of 100 classes")
+    parser.add_argument("--make-pictures", action="store_true", help="write them")
+    parser.add_argument("--dataset", default="cifar10", help="that has the pictures")
+    parser.add_argument("--part", choices=["training", "test"], default="test", help="of the data set")
     parser.add_argument("--dataset-path", help="its folder or file, if it is not in the cache folder")
     parser.add_argument("--each", type=int, default=PER_CLASS, help="so many of every class")
     parser.add_argument(
@@ -227,9 +260,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.make_pictures:
-        make_pictures(options.pictures, options.each, options.dataset, options.dataset_path)
-    for sweep in PLAN if options.run or options.commands else ():
-        words = sweep.words(options.pictures)
+        make_pictures(options.pictures, options.each, options.dataset, options.dataset_path, options.part)
+    plans = {10: PLAN, 100: HUNDRED, None: (*PLAN, *HUNDRED)}
+    for sweep in plans[options.classes] if options.run or options.commands else ():
+        words = sweep.words(options.pictures, options.hundred)
         print(shlex.join(["python", "-m", "lps", *words]), flush=True)
         if options.run and lps.__main__.main([*words, "--runs", str(options.runs)]):
             print(

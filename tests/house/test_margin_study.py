@@ -29,11 +29,13 @@ def root(tmp_path_factory):
 
 
 def test_the_plan_is_of_sweeps_with_names_of_their_own():
-    assert len({sweep.name for sweep in margin.PLAN}) == len(margin.PLAN)
-    for sweep in margin.PLAN:
-        words = sweep.words(Path("my pictures.npz"))
+    plans = (*margin.PLAN, *margin.HUNDRED)
+    assert len({sweep.name for sweep in plans}) == len(plans)
+    for sweep in plans:
+        words = sweep.words(Path("my pictures.npz"), Path("100 classes.npz"))
         assert words[0] == "sweep" and words[words.index("--seeds") + 1] == margin.SEEDS
-        assert ("dataset.path=my pictures.npz" in words) == sweep.on_pictures
+        assert ("dataset.path=my pictures.npz" in words) == (sweep.data == "pictures")
+        assert ("dataset.path=100 classes.npz" in words) == (sweep.data == "hundred")
         assert f"{margin.TAG}-{sweep.name}" in words
         asked = [word.partition("=")[0] for option, word in zip(words, words[1:]) if option in ("--set", "--vary")]
         assert len(asked) == len(set(asked)), "a setting is either set or varied"
