@@ -25,8 +25,7 @@ from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 PAGE = 48  # images on a sheet
-_TABLE_ROWS = 11  # that are visible at once
-_WIZARD_ROWS = 4  # while clusters are named one by one: their pictures have to be in sight
+_TABLE_ROWS = 15  # in sight; a longer table scrolls by itself
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
@@ -191,7 +190,7 @@ def _show_table(view: PredictionView, cluster: int) -> None:
         cluster_columns(view),
         rows,
         "Every listed cluster with its size, purity, confidence and flags",
-        max_rows=_WIZARD_ROWS if naming_wizard.is_on() else _TABLE_ROWS,
+        max_rows=_TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(ids),
         selection_mode=["single-row-required", "single-cell"],
@@ -204,7 +203,7 @@ def _listed_clusters(view: PredictionView, cluster: int) -> list[Cluster]:
     row = next((row for row, c in enumerate(novel) if c.id == cluster), None)
     if row is None or not naming_wizard.is_on():
         return view.clusters
-    start = row if row >= _WIZARD_ROWS else 0
+    start = row if row >= _TABLE_ROWS else 0
     return novel[start:] + novel[:start]
 
 

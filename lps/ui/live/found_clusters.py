@@ -27,8 +27,8 @@ from lps.ui.server import routing
 from lps.ui.shared import escape
 from lps.wording import capitalized, counted, share_of
 
-_IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
-_IN_SIGHT = {"opened": "true"}  # likewise: its pictures are scrolled into sight
+_IN_SIGHT = {"opened": "true"}  # in the address of Clusters: the pictures of the open cluster are scrolled into sight
+_IN_TURN = _IN_SIGHT | {"turn": "true"}  # likewise: lps.ui.clusters.naming_wizard
 _TRAIN_ON = {"continue": "true"}  # in the address of Clusters: lps.ui.clusters.training_on
 _MAX_CLUSTERS, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
 _TITLES, _TITLE_SIZE = 8, 96  # texts of one cluster, and their pixels: smaller ones cannot be read
