@@ -136,7 +136,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert "true classes unknown" in words_of(app)
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
     assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
-    assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 known: cat", "1 known: dog", "–"]
+    assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 cat", "1 dog", "–"]
     assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], []]
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
     assert "6 with your label" in words_of(app)

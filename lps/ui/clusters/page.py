@@ -219,10 +219,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
-    about_known = say(
-        "“5 known: 3 cat” means: only 5 images of the cluster have a known class, and 3 of these are of the class cat. "
-        "It says nothing about the other images"
-    )
+    about_known = say("The labels that images of the cluster have. It says nothing about the images without a label")
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
     about_nearest = "The name, otherwise the id, of the most similar other cluster, and the cosine similarity of the "
     about_nearest += "mean features of both clusters: 1 means the same direction, 0 means unrelated"
@@ -276,10 +273,11 @@ def cluster_columns(view: PredictionView) -> list[Column]:
 
 
 def _known_labels(view: PredictionView, c: Cluster) -> str:
-    if not c.known:
-        return ""
-    most = round(c.known * c.purity)
-    return f"{c.known} known: {f'{most} ' * (most < c.known)}{view.class_name(c.majority)}"
+    """Return "3 ship, 1 truck", with "2 other" for the classes after the first two; "" if no image has a label."""
+    shares = {c.majority: c.purity, c.runner_up: c.runner_up_share}
+    counts = {view.class_name(k): round(c.known * share) for k, share in shares.items() if k >= 0}
+    counts["other"] = c.known - sum(counts.values())
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _nearest_cluster(view: PredictionView, c: Cluster) -> str:
