@@ -17,7 +17,7 @@ from lps.inference import continued_training
 from lps.scheduler import failures, launcher
 from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
-from lps.store.runs import Run
+from lps.store.runs import RECORDED_FILE, Run
 from lps.tables import grouping, run_names
 from lps.tables.run_names import Vocabulary
 from lps.ui.runs import grouped_rows, run_filters, table
@@ -108,13 +108,18 @@ def test_the_table_says_what_the_records_say(root, runs_by_name, recordings):
     assert list(table.loc["LPS without entropy"]["State"]) == ["Recorded"]
 
 
-@pytest.mark.parametrize("by, low", [((), True), ((), False), (("method",), True)])
-def test_all_below_seen_and_novel_is_explained_where_a_row_shows_it(root, by, low):
+@pytest.mark.parametrize(
+    "by, low, is_own",
+    [((), True, True), ((), False, True), (("method",), True, True), ((), True, False), (("method",), True, False)],
+)
+def test_all_below_seen_and_novel_is_explained_where_a_row_of_an_own_run_shows_it(root, by, low, is_own):
     numbers = {"accuracy/seen": 0.6, "accuracy/novel": 0.5, "accuracy/all": 0.4 if low else 0.55}
     run = sample_runs.make_run(root, epochs=2)
     sample_runs.rewritten(run, lambda _, values: values | {key: numbers[key] for key in numbers if key in values})
+    if not is_own:
+        (run.folder / RECORDED_FILE).write_text("{}")
     at = visit("runs", by=list(by))
-    assert [caption.value for caption in at.caption].count(f"{ABOUT_LOW_ALL}.") == low
+    assert [caption.value for caption in at.caption].count(f"{ABOUT_LOW_ALL}.") == (low and is_own)
     assert ABOUT_LOW_ALL in table.make_column(Vocabulary().find("accuracy/all"), [], [], False).config["help"]
 
 

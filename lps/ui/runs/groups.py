@@ -62,7 +62,8 @@ def show_groups(
     ticked_positions = grouped_rows.ticked_rows(rows, selected)
     table_columns = grouped_rows.group_columns(rows, by, visible_names, baseline, baseline_run, entries)
     _draw_table(key, rows, ticked_positions, [_label_column(key, rows, by), *table_columns])
-    scores.explain_low_all(table_columns)
+    own_ids = {entry.run.id for entry in entries if entry.shown_state != "recorded"}
+    scores.explain_low_all(table_columns, (not own_ids.isdisjoint(row.runs) for row in rows))
     selected_groups = [group for group in run_groups if GroupedRow(group).runs <= selected]
     _store_selection(key, rows, ticked_positions, selected, selected_groups)
     _show_help(run_groups, selected_groups, baseline, by)

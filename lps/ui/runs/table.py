@@ -59,7 +59,7 @@ def show_table(entries: Sequence[RunRow], names: Sequence[Name], baseline: RunRo
             options = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
             shown_columns.append(Column(f"Δ {column_head(name)}", cells, "number", **options))
     ticked_positions = data_table.tick_rows(shown_columns, entries, key, ids, url_ids, _ROWS, alt)
-    scores.explain_low_all(shown_columns)
+    scores.explain_low_all(shown_columns, (entry.shown_state != "recorded" for entry in entries))
     selected = [entries[index] for index in ticked_positions]
     store_selection([entry.run.id for entry in selected])
     return selected

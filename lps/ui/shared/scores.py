@@ -1,6 +1,7 @@
 """The choice of a scoring, on all pages that compare runs, and the table of scores."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -110,11 +111,11 @@ def show_table(groups: list[Group]) -> None:
     st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{mark_notes}.", *sentences]))
 
 
-def explain_low_all(columns: Sequence[Column]) -> None:
-    """Explain below a table why All can be below both Seen and Novel, if a row shows that."""
+def explain_low_all(columns: Sequence[Column], is_own: Iterable[bool] = itertools.repeat(True)) -> None:
+    """Explain below a table why All can be below both Seen and Novel, if a row of the user's own shows that."""
     heads = ("Seen", "Novel", "All")
     cells = {column.heading: column.cells for column in columns if column.heading in heads}
-    if len(cells) == len(heads) and has_low_all(zip(*map(cells.get, heads))):
+    if len(cells) == len(heads) and has_low_all(itertools.compress(zip(*map(cells.get, heads)), is_own)):
         st.caption(f"{ABOUT_LOW_ALL}.")
 
 
