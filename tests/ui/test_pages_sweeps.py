@@ -247,6 +247,9 @@ def test_all_below_seen_and_novel_is_explained_below_the_table(root, total, is_l
     scored = [replace(one, scores=replace(one.scores, seen=0.9, novel=0.95, all=total)) for one in scored]
     sheet, captions = presets.build_paper_table(ASKED), []
     assert (ABOUT_LOW_ALL in preset_tables.grid_notes(sheet, preset_tables.fill_table(sheet, scored))) == is_low
+    grid = preset_tables.build_grid(sheet, {})
+    about_all = sweep_tables._explain_columns(grid)[1 + grid.heads[0][1].index("All")]["help"]
+    assert ABOUT_LOW_ALL in about_all
     monkeypatch.setattr(scores.st, "caption", captions.append)
     sweep_tables.show_groups(scored, [])
     assert captions.count(f"{ABOUT_LOW_ALL}.") == is_low

@@ -309,6 +309,6 @@ def _published_columns() -> list[Column]:
         Column("Method", lambda row: row.method),
         Column("Seen", lambda row: row.seen, **number),
         Column("Novel", lambda row: row.novel, **number),
-        Column("All", lambda row: row.all, **number),
+        Column("All", lambda row: row.all, help=SCORE_COLUMNS["all"][1], **number),
         Column("In doubt", lambda row: "; ".join(paper_results.find_inconsistencies(row))),
     ]

@@ -37,8 +37,16 @@ def show_grid(grid: Grid) -> None:
         if section:
             st.markdown(f"**{escape.markdown(section)}**")
         alt = f"{grid.first} by {', '.join(heading for heading, _ in grid.heads)}"
-        st.dataframe(_style_section(grid, section), width="stretch", height="content", alt=alt)
+        options = {"column_config": _explain_columns(grid), "width": "stretch", "height": "content", "alt": alt}
+        st.dataframe(_style_section(grid, section), **options)
     st.caption("  \n".join(escape.markdown(f"{capitalized(note)}.") for note in grid.notes))
+
+
+def _explain_columns(grid: Grid) -> dict[int, object]:
+    """Return the help of each column, which tables of groups have too, by its place after the first column."""
+    meanings = dict(group_tables.SCORE_COLUMNS.values())
+    names = [name for _, names in grid.heads for name in names]
+    return {place: st.column_config.Column(help=meanings.get(name)) for place, name in enumerate(names, start=1)}
 
 
 def _style_section(grid: Grid, section: str):
