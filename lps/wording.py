@@ -1,6 +1,7 @@
 """Format counts, sizes, durations and ages in the same way everywhere."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 _HANDFUL = 30  # things, below which a percentage says too little without their number
@@ -41,6 +42,11 @@ def step_in_words(values: Mapping[str, object]) -> str:
         f" The worker processes can decode {rate:,.0f} pictures a second." if isinstance(rate, (int, float)) else ""
     )
     return f"A training step takes {total:.3g} s: {shares}.{decoded}"
+
+
+def with_minus(text: str) -> str:
+    """Replace the hyphen before each negative number by a minus sign: "−4.8 to 44.8"."""
+    return re.sub(r"(^|[\s\[(])-(?=\d)", r"\1−", text)
 
 
 def share_of(share: float, count: int) -> str:

@@ -16,6 +16,7 @@ from lps.wording import (
     listed,
     part_of,
     share_of,
+    with_minus,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +30,11 @@ def test_things_are_counted_in_the_right_number():
 
 def test_of_many_texts_the_first_are_named_with_a_mark():
     assert [first_of((1, 2, 3), most) for most in (2, 3)] == ["1, 2, …", "1, 2, 3"] and first_of([], 2) == ""
+
+
+def test_negative_numbers_have_a_minus_and_settings_a_hyphen():
+    text = with_minus("-4.8 points [-5.0, -4.6] of seed-1 with lr=-2 (-)")
+    assert text == "−4.8 points [−5.0, −4.6] of seed-1 with lr=-2 (-)"
 
 
 def test_sizes_are_powers_of_ten():

@@ -10,6 +10,7 @@ from lps.analysis.differences import Difference, GroupComparison
 from lps.charts import figures
 from lps.charts.chart import Chart
 from lps.charts.palette import Palette
+from lps.wording import with_minus
 
 _ROW = 30  # pixels per group
 _LETTERS = 22  # of a line of a group's label: a phone has room for them beside the chart
@@ -73,9 +74,8 @@ def _interval_kind(difference: Difference) -> str:
 
 def _hover_text(comparison: GroupComparison, row: int, difference: Difference) -> str:
     title = f"{comparison.groups[row].label} minus {comparison.references[row].label}"
-    return "<br>".join(
-        map(figures.escape_text, [title, differences.format_difference(difference), differences.verdict(difference)])
-    )
+    number = with_minus(differences.format_difference(difference))
+    return "<br>".join(map(figures.escape_text, [title, number, differences.verdict(difference)]))
 
 
 def _shorten_labels(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:

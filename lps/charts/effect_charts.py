@@ -18,7 +18,7 @@ from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.scores import estimates
 from lps.settings.parameters import text_of
-from lps.wording import counted
+from lps.wording import counted, with_minus
 
 MEASURES = {
     "novel": "Novel accuracy",
@@ -413,10 +413,10 @@ def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
 def effect_in_points(effect: MainEffect) -> str:
     """Format as "+19.3 points, ... interval 15.0 to 23.6"; without an interval for one seed."""
     sentence = f"{100 * effect.difference:+.1f} points"
-    if math.isnan(effect.half_width):
-        return sentence
-    low, high = effect.difference - effect.half_width, effect.difference + effect.half_width
-    return f"{sentence}, {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
+    if not math.isnan(effect.half_width):
+        low, high = effect.difference - effect.half_width, effect.difference + effect.half_width
+        sentence += f", {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
+    return with_minus(sentence)
 
 
 def shorten_value(value) -> str:

@@ -13,6 +13,7 @@ from lps.charts.chart import Chart
 from lps.charts.figures import blank_figure, escape_text, name_bars, whole_ticks
 from lps.charts.palette import Palette
 from lps.scores.purity import Adoption
+from lps.wording import with_minus
 
 SORTED_FROM = 24  # with more classes, bars are sorted by size within their group and have no names
 _SHOWN = 10  # bars of one image: the target, the strongest others, and the rest together
@@ -230,7 +231,7 @@ def waterfall(terms: dict[str, float], total: float, colors: Palette) -> Chart:
         x=np.array([*terms.values(), total]),
         orientation="h",
         measure=["relative"] * len(terms) + ["total"],
-        text=[f"{value:+.2f}" for value in terms.values()] + [f"{total:.2f}"],
+        text=[with_minus(text) for text in [*map("{:+.2f}".format, terms.values()), f"{total:.2f}"]],
         textposition="outside",
         textfont={"color": colors.ink},
         connector={"line": {"color": colors.muted, "width": 1, "dash": "dot"}},

@@ -52,7 +52,7 @@ def test_the_interval_comes_from_the_seeds(scored):
     (found,) = main_effects(made, "novel")
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
-    assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
+    assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval −4.8 to 44.8"
     said = group_differences.describe_main_effects([found], "novel")
     assert said.startswith("Largest effects on novel accuracy (not distinguishable from chance): **margin")
     clear = replace(found, setting="temperature", half_width=0.1)
@@ -120,7 +120,7 @@ def test_an_effect_that_changes_its_sign_is_named_although_its_mean_is_small(sco
     assert (found.other, found.low_value, found.high_value) == ("temperature", 0.2, 0.4)
     assert (found.low.difference, found.high.difference) == pytest.approx((-0.01, 0.014))
     assert group_differences.describe_reversal(found).replace("\\", "") == (
-        "The effect of **margin_scale** from 5 to 10 depends on **temperature**: -1.0 points with temperature=0.2 "
+        "The effect of **margin_scale** from 5 to 10 depends on **temperature**: −1.0 points with temperature=0.2 "
         "but +1.4 points with temperature=0.4 (one seed: chance cannot be ruled out)."
     )
 

@@ -17,6 +17,7 @@ from lps.store.summary import summarize
 from lps.ui.compare import page
 from lps.ui.shared import escape, export_buttons, group_differences, scores
 from lps.ui.shared.history import read_history
+from lps.wording import with_minus
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
 from tests.visiting import charts_of, words_of
 
@@ -237,7 +238,7 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     assert set(table.index) == {"GCD", "LPS, use_margin=false"}
     groups = groups_of(made)
     mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
-    assert table.loc["LPS, use_margin=false", "Novel"] == differences.format_difference(mine)
+    assert table.loc["LPS, use_margin=false", "Novel"] == with_minus(differences.format_difference(mine))
     assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
     assert table.loc["LPS, use_margin=false", "Novel: result"].lower() == differences.verdict(mine)
     assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)

@@ -494,7 +494,7 @@ def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(r
 def test_an_interval_of_a_share_ends_at_nought_and_one_and_that_of_a_gap_does_not():
     group = SimpleNamespace(members=[SimpleNamespace(value=lambda measure, v=v: v) for v in (0.7, 0.95)])
     assert group_differences._format_mean(group, "novel") == "82.5 %, 95 % interval 0.0 to 100.0, 2 seeds"
-    assert group_differences._format_mean(group, "gap") == "82.5 points, 95 % interval -76.3 to 241.3, 2 seeds"
+    assert group_differences._format_mean(group, "gap") == "82.5 points, 95 % interval −76.3 to 241.3, 2 seeds"
 
 
 def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):

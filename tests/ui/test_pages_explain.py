@@ -262,7 +262,7 @@ def test_a_term_without_weight_is_switched_off_and_not_counted(open_page, tmp_pa
     rewritten(run, without_entropy)
     app = open_page(tmp_path, run=run.id)
     words = words_of(app)
-    assert "Switched off: entropy." in words and "-0.0" not in words and "With $w=0$" in captions(app)
+    assert "Switched off: entropy." in words and "−0.0" not in words and "With $w=0$" in captions(app)
     assert "**Entropy** :gray-badge[switched off]" in words
     if written:
         assert "In epoch 3 the 3 terms of LPS add up" in words
@@ -320,7 +320,7 @@ def test_the_objective_of_every_method_is_formulas_alone(method):
 @pytest.mark.parametrize(
     "terms, said",
     [
-        ({"loss/entropy": -2.2, "loss/total": -1.7}, "The largest in absolute value is entropy with -2.20."),
+        ({"loss/entropy": -2.2, "loss/total": -1.7}, "The largest in absolute value is entropy with −2.20."),
         ({"loss/total": 0.5}, "In epoch 2 LPS has one term, adaptive margin, with **0.50**."),
     ],
 )

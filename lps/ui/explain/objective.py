@@ -15,6 +15,7 @@ from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared import escape, theme
 from lps.ui.shared.plot import plot
+from lps.wording import with_minus
 
 _ROUNDING = 0.002  # of the total: what float32 means of an epoch may be off by
 
@@ -176,7 +177,7 @@ def _summarize_terms(belief: ClassEstimate, epoch: int, terms: dict[str, float],
         return f"In epoch {epoch} {method} has one term, {name}, with **{total:.2f}**."
     return (
         f"In epoch {epoch} the {len(terms)} terms of {method} add up to **{total:.2f}**. "
-        f"The largest in absolute value is {name} with {terms[largest]:+.2f}."
+        f"The largest in absolute value is {name} with {with_minus(f'{terms[largest]:+.2f}')}."
     )
 
 
@@ -204,7 +205,7 @@ def _show_card(name: str, state: str, settings: Mapping[str, object] | None) -> 
 
 
 def _format_value(value: float | None) -> str:
-    return "" if value is None else f":gray[{value:+.3f}]"
+    return "" if value is None else f":gray[{with_minus(f'{value:+.3f}')}]"
 
 
 def _show_formula(method: str) -> None:

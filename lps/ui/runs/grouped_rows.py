@@ -14,6 +14,7 @@ from lps.tables.run_names import Name
 from lps.ui.runs import table
 from lps.ui.runs.run_filters import RUN_COLUMN_HEADS
 from lps.ui.shared.data_table import Column
+from lps.wording import with_minus
 
 LABEL = "Group"  # the column with the names of groups and runs
 _CLOSED, _OPEN, _INSIDE = "► ", "▼ ", "\u2003\u2003"
@@ -166,7 +167,7 @@ def _describe_difference(difference_by_index: dict[int, Difference | None], inde
         return "the baseline"
     difference = difference_by_index[index]
     verdict = differences.verdict(difference)
-    return f"{differences.format_difference(difference)} {verdict}" if difference else verdict
+    return f"{with_minus(differences.format_difference(difference))} {verdict}" if difference else verdict
 
 
 def _difference_in_points(entry: RunRow, baseline_run: RunRow | None, name: Name) -> str | None:
@@ -174,4 +175,4 @@ def _difference_in_points(entry: RunRow, baseline_run: RunRow | None, name: Name
     if baseline_run is None:
         return None
     (difference,) = table.differences_from(table.column_values([entry], name), name.display_value(baseline_run))
-    return None if difference is None else f"{difference:+.1f}"
+    return None if difference is None else with_minus(f"{difference:+.1f}")

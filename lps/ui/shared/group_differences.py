@@ -23,7 +23,7 @@ from lps.settings.parameters import text_of
 from lps.ui.shared import data_table, escape, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import capitalized, counted
+from lps.wording import capitalized, counted, with_minus
 
 _NAMES = {column: SCORE_COLUMNS[column][0] for column in differences.COLUMNS}
 _MAX_NAMED = 3
@@ -123,7 +123,8 @@ def _difference_columns(comparison: GroupComparison, column: str) -> list[Column
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
     for key, head in _NAMES.items():
-        cells = [differences.format_difference(comparison.differences.get((row, key))) for row in comparison.rows]
+        texts = (differences.format_difference(comparison.differences.get((row, key))) for row in comparison.rows)
+        cells = [with_minus(text) for text in texts]
         columns.append(
             Column(head, cells, bold=[k for k, row in enumerate(comparison.rows) if (row, key) in comparison.bold])
         )
@@ -175,7 +176,7 @@ def describe_reversal(reversal: Reversal | None) -> str:
     low, high = reversal.low, reversal.high
     change = f"from {_format_effect(low.before)} to {_format_effect(low.after)}"
     parts = [
-        f"{100 * effect.difference:+.1f} points with {_format_setting(reversal.other, value)}"
+        f"{with_minus(f'{100 * effect.difference:+.1f}')} points with {_format_setting(reversal.other, value)}"
         for effect, value in ((low, reversal.low_value), (high, reversal.high_value))
     ]
     doubt = _ONE_SEED if min(low.seeds, high.seeds) == 1 else ""
@@ -242,7 +243,7 @@ def _format_mean(group: Group, measure: str) -> str:
         if measure != "gap":  # of a share nothing is known beyond nought and one
             low, high = max(low, 0.0), min(high, 1.0)
         sentence += f", {INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
-    return f"{sentence}, {counted(len(group.members), 'seed')}"
+    return with_minus(f"{sentence}, {counted(len(group.members), 'seed')}")
 
 
 def _compare_with_others(setting: str, ranked: list[Group], runner_up: object, measure: str) -> str:
@@ -254,6 +255,6 @@ def _compare_with_others(setting: str, ranked: list[Group], runner_up: object, m
     if comparisons[0] is None:
         reason = "scores are missing or were computed in another way"
         return f"There is no comparison with the second-best value, {name}: {reason}."
-    difference_text = escape.markdown(differences.format_difference(comparisons[0]))
+    difference_text = escape.markdown(with_minus(differences.format_difference(comparisons[0])))
     verdict = differences.verdict(comparisons[0])
     return f"Its difference from the second-best value, {name}, is {difference_text} points: {verdict}."
