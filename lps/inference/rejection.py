@@ -52,11 +52,16 @@ class TradeOff:
         if at < 0:
             return "No picture gets a class."
         sentence = f"{_percent(self.kept[at])} of the pictures of known classes get a class."
-        if self.withheld:
-            accepted, right = (part_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
-            sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, "
-            sentence += f"{accepted} get a class, and {right} the right one."
-        return sentence
+        return f"{sentence} {self.withheld_in_words(threshold)}".rstrip()
+
+    def withheld_in_words(self, threshold: float) -> str:
+        """Describe in a sentence what a threshold from the curve does with withheld labels; "" without any."""
+        if not self.withheld:
+            return ""
+        at = self._row(threshold)
+        accepted, right = (part_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
+        sentence = f"Of {counted(self.withheld, 'picture')} with a withheld label, "
+        return f"{sentence}{accepted} get a class, and {right} the right one."
 
     def explain_excess(self, threshold: float, share: float) -> str:
         """Say why a threshold accepts more than the requested `share`; "" if it does not."""
@@ -69,7 +74,7 @@ class TradeOff:
             if is_enough
             else "few pictures were measured, so the limit is coarse"
         )
-        return f"This share is larger than the {_percent(share)} that you chose, because {cause}."
+        return f"In fact, {_percent(self.kept[at])} get a class, because {cause}."
 
     def _row(self, threshold: float) -> int:
         """Return the row of the curve for a threshold, -1 if it is below all of them."""

@@ -120,9 +120,7 @@ def test_a_limit_that_accepts_more_than_requested_says_why():
     curve = np.array([0.9, 0.96, 1.0])
     few = rejection.TradeOff(np.arange(3.0), curve, "40 training images", 16, np.array([0.8, 0.9, 1.0]), curve)
     assert few.threshold(0.95) == 2.0
-    assert few.explain_excess(2.0, 0.95).startswith(
-        "This share is larger than the 95 % that you chose, because 95 % of the pictures"
-    )
+    assert few.explain_excess(2.0, 0.95).startswith("In fact, 100 % get a class, because 95 % of the pictures")
     rough = rejection.TradeOff(np.arange(2.0), np.array([0.8, 1.0]), "5 training images", 0, np.ones(2), np.ones(2))
     assert "because few pictures were measured" in rough.explain_excess(rough.threshold(0.95), 0.95)
     assert few.explain_excess(2.0, 1.0) == few.explain_excess(-1.0, 0.5) == ""

@@ -38,6 +38,10 @@ _ABOUT_COLUMNS = (
     f"“{NONE}”. `predicted` is the id that the model predicted and `cluster` the id after your merges and splits. "
     "`group` is seen or novel. `new_kind` is the number of a possible novel class."
 )
+_ABOUT_LIMIT = (
+    f"This sets the limit: a new picture that is farther from the training images is “{NONE}”. It is not a share of "
+    "your new pictures."
+)
 _MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
@@ -83,20 +87,16 @@ def forget_choice() -> None:
 def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
-    help_text = (
-        "The percentage of pictures of known classes that should get a class. It sets a limit on a picture's distance "
-        f'from the training images: pictures beyond it are marked "{NONE}". At 100 %, every picture gets a class.'
-    )
     with st.container(border=True, gap="small"):
         share = st.slider(
-            say("Accepted share of the pictures of known classes"), 50, 100, round(100 * DEFAULT_KEEP),
-            format="%d %%", key="predict_keep", help=say(help_text),
+            say("Training images that get a class"), 50, 100, round(100 * DEFAULT_KEEP),
+            format="%d %%", key="predict_keep", help=say("At 100 %, every picture gets a class."),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
             curve = predicted.trade_off
-            details = f"{curve.basis} {curve.explain_excess(threshold, share / 100)}".rstrip()
-            st.caption(say(curve.in_words(threshold)), help=say(details))
+            sentences = [_ABOUT_LIMIT, curve.explain_excess(threshold, share / 100), curve.withheld_in_words(threshold)]
+            st.caption(say(" ".join(filter(None, sentences))), help=say(curve.basis))
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
@@ -111,8 +111,7 @@ def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], 
     st.markdown(f"**{counted(count, say('picture'))}**; {rejected} · model of epoch {predicted.epoch}")
     columns = [
         Column("Class", lambda row: row[0]),
-        Column(say("Pictures"), lambda row: row[1], "number", format="localized", width="small"),
-        Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.1f %%"),
+        Column(say("Pictures"), lambda row: row[1], "bar", min_value=0, max_value=count, format="localized"),
     ]
     data_table.show_data_table(columns, Counter(class_names).most_common(), say("Number of pictures of each class"))
     if predicted.lost:
@@ -258,7 +257,11 @@ def _show_pictures(
             st.rerun()
     with detail, st.container(border=True):
         if opened is None or opened >= len(predicted.files):
-            st.caption(say("Click a picture to see the most similar training images."))
+            st.caption(
+                say(
+                    "The percentage is the model's confidence. Click a picture to see the most similar training images."
+                )
+            )
         else:
             _show_picture(run, predicted, opened, class_names[opened], source)
 
