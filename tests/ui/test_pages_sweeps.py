@@ -13,7 +13,7 @@ from lps.charts.group_tables import Scoring
 from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
-from lps.scheduler import run_slots
+from lps.scheduler import queue, run_slots
 from lps.scheduler.costs import NO_ESTIMATE, Cost, KnownCosts, RunSpeed, Span
 from lps.scores.protocols import ABOUT_LOW_ALL
 from lps.settings.config import configure
@@ -280,6 +280,12 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     with held(runs[2]):
         now = page.read_course(sweep_records.list_sweeps(root)[0])
         assert page.remaining_in_words(now) == "About 2 min left with 2 at a time."  # the longer one: 100 s
+        other = make_run(root, "queued", epochs=2)
+        queue.put_first(other)
+        not_counted = ", not counting 1 other run ahead"
+        assert page.remaining_in_words(now) == f"About 2 min left with 2 at a time{not_counted}."
+        queue.set_paused(root, True)
+        assert page.remaining_in_words(now).replace("\\", "").startswith("Waiting: the queue is paused.")
         passed = {"phase": "train", "eta_s": 40, "time": 1000.0, "step": 3, "steps": 4}
         (runs[2].folder / "progress.json").write_text(json.dumps(passed))
         process = json.loads((runs[2].folder / "process.json").read_text()) | {"started": 940.0}

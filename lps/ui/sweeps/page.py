@@ -42,7 +42,7 @@ from lps.ui.shared import (
 )
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
-from lps.wording import capitalized
+from lps.wording import capitalized, counted
 
 _UNKNOWN = "the plan of the sweep was not found; only its runs are listed"
 _TICK_S = 3.0  # while a run moves
@@ -243,7 +243,7 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
             cost = known_costs.estimate(item.config, made_weights)
             spans.append(cost and cost.span)
         made_weights.add(costs.start_weights_key(item.config))
-    waiting_text = "" if alive_items else _wait_in_words(moving)
+    waiting_text = "" if alive_items and not queue.read_switch(select.runs_root()).paused else _wait_in_words(moving)
     unknown = spans.count(None)
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
     remaining = costs.parallel_duration(filter(None, spans), slots)
@@ -256,8 +256,20 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
         return f"{waiting_text}The remaining time can be estimated once {awaited}."
     slots_text = f" with {slots} at a time" if slots > 1 else ""
     unknown_text = f", plus {unknown} of unknown duration" if unknown else ""
-    remaining_text = f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}"
+    others = _count_others_ahead({item.run.id for item in moving})
+    others_text = f", not counting {counted(others, 'other run')} ahead" if others else ""
+    remaining_text = f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}{others_text}"
     return f"{waiting_text}{remaining_text}{costs.wide_reason(remaining)}."
+
+
+def _count_others_ahead(ids: set[str]) -> int:
+    """Return how many other runs hold slots, or wait before the last of these runs; 0 if none of these waits."""
+    waiting = [run.id for run, desired in queue.waiting_runs(select.runs_root()) if not desired.held]
+    last = max((place for place, run_id in enumerate(waiting) if run_id in ids), default=None)
+    if last is None:
+        return 0
+    holders = {run.id for run in run_slots.slot_holders(select.runs_root())}
+    return len((holders | set(waiting[:last])) - ids)
 
 
 def _wait_in_words(moving: Sequence[Item]) -> str:
