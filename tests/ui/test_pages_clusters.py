@@ -518,6 +518,7 @@ def test_chosen_images_are_split_off(open_page, run, monkeypatch):
     mine = shown_of(run, 6, 7)[:3]
     monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(ticked=tuple(mine)))
     app = open_page(run.root, cluster=7)
+    assert "In both cases, they get no label" in words_of(app)
     app.button(key="split").click().run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
     assert table(app).loc[10, "Images"] == 3

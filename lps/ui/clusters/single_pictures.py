@@ -7,6 +7,12 @@ import streamlit as st
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 
+_ABOUT_VERDICTS = (
+    "**Right**: the chosen pictures get the name of this cluster as their label when you train again. "
+    "**Not in this cluster**: they show another class. **None of these**: they show no class of yours. In both cases, "
+    "they get no label."
+)
+
 
 def ask_verdict(
     view: PredictionView, cluster: int, ticked: tuple[int, ...], record: Callable[[PredictionView, list[dict]], object]
@@ -14,28 +20,14 @@ def ask_verdict(
     """Show the decisions on ticked pictures; record: saves steps, called in a callback."""
     images = list(ticked)
     verdicts = {
-        "Right": (
-            ":material/check:",
-            {"do": "assign", "images": images, "to": cluster},
-            "The chosen pictures belong in this cluster",
-        ),
-        "Not in this cluster": (
-            ":material/close:",
-            {"do": "wrong", "images": images, "id": cluster},
-            "The chosen pictures get no label",
-        ),
-        "None of these": (
-            ":material/hide_image:",
-            {"do": "nothing", "images": images},
-            "The chosen pictures show none of the classes",
-        ),
+        "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}),
+        "Not in this cluster": (":material/close:", {"do": "wrong", "images": images, "id": cluster}),
+        "None of these": (":material/hide_image:", {"do": "nothing", "images": images}),
     }
     with st.container(horizontal=True, gap="small"):
-        for label, (icon, step, help_text) in verdicts.items():
-            key = f"single_{step['do']}"
-            st.button(
-                label, icon=icon, help=nouns.of(view.run)(help_text), key=key, on_click=record, args=(view, [step])
-            )
+        for label, (icon, step) in verdicts.items():
+            st.button(label, icon=icon, key=f"single_{step['do']}", on_click=record, args=(view, [step]))
+    st.caption(nouns.of(view.run)(_ABOUT_VERDICTS))
 
 
 def verdict_on_image(view: PredictionView, image: int) -> str:

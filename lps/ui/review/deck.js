@@ -244,10 +244,14 @@ class Deck {
 
   acts() {
     const row = part("acts", "div");
-    const acts = [["n", "New", this.ask, true], ["x", "Nothing", this.reject, true], ["s", "Skip", this.skip, false]];
-    acts.push(["u", "Undo", this.undo, false]);
-    for (const [key, words, act, isWriting] of acts) {
-      const button = part("act", "button", "", { type: "button" });
+    const acts = [
+      ["n", "New", this.ask, true, "Type the name of a class that is not suggested"],
+      ["x", "None of these", this.reject, true, "It shows none of the classes and gets no label"],
+      ["s", "Skip", this.skip, false, "Go on without a decision"],
+      ["u", "Undo", this.undo, false, "Take back the last decision"],
+    ];
+    for (const [key, words, act, isWriting, title] of acts) {
+      const button = part("act", "button", "", { type: "button", title });
       button.append(part("key", "kbd", key), words);
       button.disabled = isWriting && this.data.readonly;
       button.onclick = () => act.call(this);
