@@ -9,7 +9,8 @@ from lps.errors import UserError
 from lps.files import disk
 from lps.scheduler import launcher
 from lps.settings.config import configure
-from lps.store.run_folders import list_runs
+from lps.store.run_folders import create_run, list_runs
+from lps.ui.home import page
 from tests import sample_runs
 from tests.visiting import visit
 
@@ -49,7 +50,7 @@ def press(at: AppTest, label: str, question: str, run) -> None:
 
 def test_without_runs_it_says_what_to_do(root):
     at = visit()
-    assert "No runs yet." in texts(at)
+    assert "No runs yet." in texts(at) and "both runs together took about a minute" in texts(at)
     assert [button.label for button in at.button] == ["Start the demo"]
     assert list(root.iterdir()) == []
     root.rmdir()
@@ -98,6 +99,14 @@ def test_every_state_has_its_row(root, one_of_each, monkeypatch):
     assert r"the loss is not finite at epoch 8" in shown
     assert "is not JSON" in shown and "is missing" in shown and r"holiday\-pictures" in shown
     assert r"\*\*bold\*\* \<b\>tag\<\/b\> \$x\$" in shown, "a name is shown as it is written"
+
+
+def test_runs_on_own_pictures_show_what_they_look_for_and_what_varies(root):
+    own = {"dataset": "folder", "dataset.path": "/home/me/shells", "split.num_novel": 3, "epochs": 12, "threads": 1}
+    runs = [create_run(root, configure(own | {"lr": lr})) for lr in (0.1, 0.2)]
+    usual = page._read_row(runs[0], runs[:1]).subject
+    assert usual == "LPS, 3 novel classes on shells, seed 0"
+    assert page._read_row(runs[1], runs).subject == "LPS, 3 novel classes, lr=0.2 on shells, seed 0"
 
 
 def test_a_finished_run_shows_its_last_accuracies(root):

@@ -2,7 +2,7 @@
 
 import time
 from calendar import timegm
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from lps.charts import drawings, event_log
 from lps.cluster import executors
 from lps.errors import UserError
 from lps.scheduler import costs, queue, run_actions
-from lps.settings.config import configure
+from lps.settings.config import Config, configure
 from lps.store import titles
 from lps.store.run_folders import TRASH_DAYS, delete_run, find_run
 from lps.store.run_progress import read_progress
@@ -63,8 +63,8 @@ class _ListedRun:
     progress: str
 
 
-def _read_row(run: Run) -> _ListedRun:
-    """Return the row of a run, whatever the condition of its folder."""
+def _read_row(run: Run, listed_runs: Sequence[Run] = ()) -> _ListedRun:
+    """Return the row of a run, whatever the condition of its folder. listed_runs: all runs of the list."""
     state = run.state()
     config = run.config_if_readable()
     if config is None:
@@ -74,12 +74,7 @@ def _read_row(run: Run) -> _ListedRun:
     return _ListedRun(
         run=run,
         state=state,
-        subject=titles.default_title(
-            config.method,
-            titles.data_of(run, config.dataset),
-            config.seed,
-            titles.without_paths(titles.changed_settings(run)),
-        ),
+        subject=_describe_subject(run, config, listed_runs),
         age=_age_of_run(run),
         seen=_epoch_series(history, "accuracy/seen"),
         novel=_epoch_series(history, "accuracy/novel"),
@@ -88,6 +83,21 @@ def _read_row(run: Run) -> _ListedRun:
         phase_share=phase_share,
         progress=progress,
     )
+
+
+def _describe_subject(run: Run, config: Config, listed_runs: Sequence[Run]) -> str:
+    """Return data set, method, seed and changed settings.
+
+    Of a run on own pictures, only the settings in which the listed runs on these pictures differ.
+    """
+    changed = titles.changed_settings(run)
+    if titles.looks_in_own_data(run, config):
+        configs = [(other, other.config_if_readable()) for other in listed_runs]
+        twins = [other for other, settings in configs if settings and settings.dataset_path == config.dataset_path]
+        varied = titles.changed_settings(run, twins) if len(twins) > 1 else []
+        changed = dict.fromkeys([titles.setting_in_words("split.num_novel", config.split_num_novel), *varied])
+    data = titles.data_of(run, config.dataset)
+    return titles.default_title(config.method, data, config.seed, titles.without_paths([*changed]))
 
 
 def main() -> None:
@@ -156,7 +166,7 @@ def _demo_duration() -> str:
         duration = time_estimates.estimate_run(configure(demo.SETTINGS))
         if duration and not costs.is_unknown(duration):
             return f" Each run takes about {costs.span_in_words(duration)}{costs.wide_reason(duration)}."
-    return ""
+    return " In a test on two cores, both runs together took about a minute."  # README.md has the measurement
 
 
 def _show_list() -> None:
@@ -196,7 +206,7 @@ def _show_question() -> None:
 
 def _show_rows(runs: list[Run]) -> None:
     for run in runs:
-        _show_row(_read_row(run))
+        _show_row(_read_row(run, runs))
 
 
 def _show_row(listed_run: _ListedRun) -> None:
