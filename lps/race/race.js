@@ -651,8 +651,8 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const button = find(".race-bars"), canChoose = race.runs.some((run) => run.shares && run.taken);
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
-    button.textContent = isTaken ? "Guesses" : "Estimate";
-    button.title = `The bars show ${isTaken ? "the share of the images predicted as each class (dashed: the true shares)" : "the estimated class distribution (dashed: the prior)"}. To change this, press B.`;
+    button.textContent = `Bars: ${isTaken ? "guesses" : "estimate"}`;
+    button.title = `The bars show ${isTaken ? "the share of the images predicted as each class (dashed: the true shares)" : "the estimated class distribution (dashed: the prior)"}. To change this, click here or press B.`;
   }
 
   function step(way, fine) {

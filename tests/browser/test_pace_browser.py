@@ -63,10 +63,10 @@ def test_a_click_on_a_curve_leads_the_race_there_and_the_bars_show_the_estimate_
     wait_for_epoch(page, 12)
     page.wait_for_function("() => location.search.includes('at=12')")
     button = page.locator(".race-bars")
-    assert button.inner_text() == "Estimate" and button.get_attribute("aria-pressed") == "false"
+    assert button.inner_text() == "Bars: estimate" and button.get_attribute("aria-pressed") == "false"
     before = page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()")
     button.click()
-    assert button.inner_text() == "Guesses" and button.get_attribute("aria-pressed") == "true"
+    assert button.inner_text() == "Bars: guesses" and button.get_attribute("aria-pressed") == "true"
     assert page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
     assert "predicted as each class" in page.locator('[data-of="brake"]').first.inner_text()
 
