@@ -82,17 +82,20 @@ PLAN = (
     Sweep("digits-none", _weighed(0)),
     Sweep("digits-scale", "--method lps --set entropy_weight=0.5 --vary margin_scale=5,20,40"),
 )
+_FEW_ARE_CONFIDENT = "--set threshold_seen=0.5 --set threshold_novel_start=0.1 --set threshold_novel_end=0.3"
 HUNDRED = tuple(  # the plan for 100 classes, 50 of which are seen
     Sweep(
         f"hundred-{weight:g}-{name}",
-        f"--method lps --set split.num_seen=50 --set entropy_weight={weight:g} {options}",
+        f"--method lps --set split.num_seen=50 --set entropy_weight={weight:g} {_FEW_ARE_CONFIDENT} {options}",
         data="hundred",
     )
-    for weight in (2, 0.5, 0, 1)  # 2 is usual for stored features
-    for name, options in (
-        ("pair", "--set margin_scale=10 --vary use_margin=true,false"),
-        ("scale", "--vary margin_scale=2,20"),
+    for name, options, weights in (
+        ("pair", "--set margin_scale=10 --vary use_margin=true,false", (2, 0.5)),
+        ("scale", "--vary margin_scale=2,20", (2,)),  # 2 is the default for stored features
+        ("pair", "--set margin_scale=10 --vary use_margin=true,false", (0, 1)),
+        ("scale", "--vary margin_scale=2,20", (0.5, 0, 1)),
     )
+    for weight in weights
 )
 
 
