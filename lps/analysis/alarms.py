@@ -1,4 +1,4 @@
-"""Detect runs that go wrong without failing: everything in one class, empty novel classes, a non-finite loss.
+"""Detect runs that go wrong without failing: everything in one class, empty or unused novel classes, a bad loss.
 
 Takes records, returns alarms, and knows no runs or pages. Standard library only. The thresholds were chosen on 71 runs
 of eleven methods on digits: of those that end with an accuracy on all of at least 0.85, one has an alarm at its end,
@@ -13,7 +13,15 @@ from lps.wording import counted
 PATIENCE = 5  # consecutive epochs that a problem must last; the first epochs vary a lot
 HEAP = 3.0  # a class is overfull from this many times its expected number of images
 GROWTH = 0.10  # fraction by which the gap must grow within the epochs that are read
-TITLES = {"loss": "Loss not finite", "collapse": "Collapse", "empty": "Empty classes", "gap": "Growing gap"}
+FEW = 0.02  # share of the novel predictions below which pseudo-labels teach next to nothing: docs/results.md, CIFAR-100
+WARM_UP = 10  # epochs in which few predictions are confident in any run
+TITLES = {
+    "loss": "Loss not finite",
+    "collapse": "Collapse",
+    "empty": "Empty classes",
+    "unconfident": "Few pseudo-labels",
+    "gap": "Growing gap",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ def find_alarms(
         _loss(training or {}, failure),
         _collapse(counts, shares),
         _empty(counts, seen),
+        _unconfident(training or {}) if epoch >= WARM_UP else "",
         _gap([values.get("accuracy/gap") for _, values in evaluations]),
     ]
     return [Alarm(kind, epoch, words) for kind, words in zip(TITLES, alarms, strict=True) if words]
@@ -91,6 +100,17 @@ def _empty(counts: list[list], seen: int) -> str:
     if not always:
         return ""
     return f"{counted(always, 'novel class')} {'has' if always == 1 else 'have'} had no image for {PATIENCE} epochs"
+
+
+def _unconfident(training: dict) -> str:
+    """Alarm for novel classes that are learned from almost no pseudo-label; LPS and NACH have a threshold for them."""
+    share, threshold = training.get("pseudo_label/rate/novel"), training.get("threshold/novel")
+    if share is None or threshold is None or share >= FEW:
+        return ""
+    return (
+        f"only {100 * share:.2g} % of the images that are predicted as a novel class reach the confidence of "
+        f"{threshold:.2g} for a pseudo-label. Lower thresholds for novel classes may help, especially with many classes"
+    )
 
 
 def _gap(gaps: list) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lps.analysis import alarms
-from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, find_alarms
+from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, WARM_UP, find_alarms
 from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.run_folders import recorded_runs
 
@@ -33,6 +33,15 @@ def heap(share, n=1000):
 def test_an_even_run_has_none():
     assert find_alarms(evaluations([EVEN] * EPOCHS), SEEN, training={"loss/total": 1.0}) == []
     assert find_alarms([], 0) == []
+
+
+def test_almost_no_novel_pseudo_label_is_an_alarm_after_the_first_epochs():
+    few = {"loss/total": 1.0, "pseudo_label/rate/novel": 0.004, "threshold/novel": 0.78}
+    (alarm,) = find_alarms(evaluations([EVEN] * WARM_UP), SEEN, training=few)
+    assert alarm.kind == "unconfident" and alarm.words.startswith("only 0.4 % of the images") and "0.78" in alarm.words
+    assert kinds(evaluations([EVEN] * (WARM_UP - 1)), SEEN, training=few) == []
+    for other in ({"pseudo_label/rate/novel": 0.02}, {"pseudo_label/rate/novel": None}, {"threshold/novel": None}):
+        assert kinds(evaluations([EVEN] * WARM_UP), SEEN, training=few | other) == []
 
 
 def test_collapse_needs_more_than_three_times_the_even_share():
