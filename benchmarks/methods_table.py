@@ -28,6 +28,12 @@ from lps.store.runs import Run
 FIRST: dict[str, dict[str, object]] = {  # trained before the other methods
     "LPS": {"method": "lps"},
     "LPS, no margin": {"method": "lps", "use_margin": False},
+    "LPS, lower thresholds": {
+        "method": "lps",
+        "threshold_seen": 0.5,
+        "threshold_novel_start": 0.1,
+        "threshold_novel_end": 0.3,
+    },
     "ORCA": {"method": "orca"},
     "SimGCD": {"method": "simgcd"},
     "BaCon": {"method": "bacon"},
