@@ -40,16 +40,24 @@ _VIEWS = {"simple": "Simple", "everything": "Everything"}
 _COLUMN = 250  # pixels, the least width of a field
 
 
-def current_draft() -> Draft:
-    """Return the form's content in this session; a new link replaces it."""
-    if _form_query() and _form_query() != st.session_state.get("launch_link"):
+def read_link(is_clicked: bool) -> None:
+    """Replace the form's content by that of a new link.
+
+    is_clicked: the start button was clicked. A click, like a change (`keep_draft`), is sent with the browser's address,
+    which may be older than the form's content: the change before it may not have reached the address yet.
+    """
+    if not is_clicked and _form_query() and _form_query() != st.session_state.get("launch_link"):
         st.session_state["draft"], st.session_state["launch_notices"] = _draft_from_query()
+
+
+def current_draft() -> Draft:
+    """Return the form's content in this session."""
     return form.valid_draft(st.session_state.setdefault("draft", Draft()))
 
 
 def keep_draft(draft: Draft) -> None:
     """Store a draft as the form's content, from the next run of the script on or from a callback."""
-    st.session_state["draft"] = draft
+    st.session_state["draft"], st.session_state["launch_link"] = draft, _form_query()
 
 
 def write_link() -> None:

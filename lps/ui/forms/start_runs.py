@@ -29,6 +29,11 @@ def take_request(page: str):
     return st.session_state.pop(f"{page}_asked", None)
 
 
+def is_requested(page: str) -> bool:
+    """Return whether the button was clicked, for `take_request`."""
+    return f"{page}_asked" in st.session_state
+
+
 def request_start(page: str, *arguments) -> None:
     """Let the next run of the page start what was clicked; a second click requests the same start."""
     st.session_state[f"{page}_asked"] = arguments

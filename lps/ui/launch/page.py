@@ -28,6 +28,7 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 
 def main() -> None:
     """Draw the page."""
+    fields.read_link(is_clicked=start_runs.is_requested("launch"))
     draft = fields.current_draft()
     target = execution_target.read_target()
     reading = form.check_reading(form.read_draft(draft), target.is_here)
