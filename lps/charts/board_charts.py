@@ -138,7 +138,7 @@ def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[
     varied = [index for index in range(len(by)) if len({group.values[index] for group in groups}) > 1] or range(len(by))
     labels, symbols = [], []
     for group in groups:
-        values = [(by[index].key, group.values[index]) for index in varied]
+        values = [(by[index].key, _setting_value(by[index], group, index)) for index in varied]
         method = group.members[0].method
         labels.append(
             ", ".join(
@@ -152,6 +152,12 @@ def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[
             )
         )
     return labels, symbols
+
+
+def _setting_value(name: Name, group: RunGroup, index: int) -> object:
+    """Return a number as it is, for phrases such as "10 % labels", and the text of tags."""
+    value = name.read_value(group.members[0])
+    return group.values[index] if isinstance(value, tuple) else value
 
 
 def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> Chart:

@@ -119,6 +119,17 @@ def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
     assert trace.legendgroup in [run.id for run in runs]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "label"), [("labeled_ratio", 0.1, "10 % labels"), ("num_seen", 6, "6 seen classes")]
+)
+def test_lines_are_grouped_by_settings_that_have_a_phrase(runs, histories, tmp_path, key, value, label):
+    other = sample_runs.make_run(tmp_path, epochs=1, settings={f"split.{key}": value})
+    entries = [run_index.read_run_row(run) for run in (runs[0], other)]
+    logs = [histories[0], EventLog(other.events).read_history()]
+    lines = board_charts.lines_of_runs(BoardChart(by=f"split.{key}"), entries, logs, LIGHT)
+    assert label in [line.label for line in lines] and label in [line.end_label for line in lines]
+
+
 def test_a_pinned_colour_belongs_to_its_line_alone_and_no_two_lines_share_one():
     keys = list("abcdef")
     usual = board_charts.assign_colors(keys, LIGHT, {})
