@@ -46,6 +46,7 @@ def test_addresses_of_older_versions_have_the_words_of_a_choice():
     at = visit("sweeps", kind="own", sweep_methods=["LPS", "ORCA"], sweep_datasets="CIFAR-10")
     assert at.multiselect(key="sweep_methods").value == ["lps", "orca"]
     assert at.multiselect(key="sweep_datasets").value == ["cifar10"]
+    assert at.segmented_control(key="picked_kind").proto.wrap, "every option is in sight on a phone"
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9" * 12, "²"])

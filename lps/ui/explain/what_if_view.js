@@ -6,8 +6,10 @@ const DIALS = ["margin_scale", "temperature", "entropy_weight", "novel"];
 const SHOWN = { margin_scale: "C", temperature: "τ", entropy_weight: "entropy", novel: "novel classes" };
 const MAX_KL = 1; // the upper end of its axis, at least
 
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0, roundingMode: "halfEven" }); // as Python rounds
+
 function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return `${WHOLE.format(100 * share)} %`;
 }
 
 function begin(root, { settings, pictures, runs }) {

@@ -75,9 +75,7 @@ def _show_links(runs: list[Run], is_brief: bool) -> None:
             st.page_link("pages/pace.py", label="Watch runs side by side", **link)
         if unequal := recordings.unequal_recordings():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
-            st.page_link(
-                "pages/pace.py", label="Classes of unequal size: two runs that expect different class sizes", **link
-            )
+            st.page_link("pages/pace.py", label="Classes of unequal size: two priors", **link)
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
         st.page_link("pages/compare.py", label="Compare all recorded runs", **link)
 

@@ -21,6 +21,8 @@ def draw_field(widget: Callable, key: str, value, on_change: Callable, *args, **
     args, options: of the widget, its label first.
     """
     format_func = options.get("format_func")
+    if widget is st.segmented_control:
+        options["wrap"] = True  # in one row, the last options are out of sight on a phone
     set_widget(key, value, format_func(value) if format_func and isinstance(value, str) else "")
     return widget(*args, key=key, on_change=_pass_value, args=(key, on_change), **options)
 
