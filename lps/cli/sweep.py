@@ -85,13 +85,12 @@ def _print_plan(planned, options, on) -> int:
 
 
 def _print_resource_notes(planned, options, on_this_machine: bool) -> None:
-    """Print for which the disk may be too small, and on this machine the GPUs."""
-    from lps.scheduler.preflight import disk_warning, memory_warnings
+    """Print what the settings or the data make doubtful, for which the disk may be too small, and the GPUs here."""
+    from lps.scheduler.preflight import disk_warning, memory_warnings, start_warnings
 
     configs = [item.config for item in planned.items if item.action != "exists"]
-    for note in filter(
-        None, (disk_warning(configs, options.runs), *(memory_warnings(configs) if on_this_machine else ()))
-    ):
+    notes = [*start_warnings(*configs), disk_warning(configs, options.runs)]
+    for note in filter(None, [*notes, *(memory_warnings(configs) if on_this_machine else ())]):
         print_note(note)
 
 

@@ -1,6 +1,6 @@
 """Checks that need the data or the machine, made before a run folder exists: a failure leaves nothing behind."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,9 @@ from lps.settings.config import Config
 from lps.wording import counted, data_size
 
 _SHOWN = 5  # names of classes in a sentence
+_MANY_CLASSES = 50  # from which LPS on stored features needs lower thresholds: docs/results.md, CIFAR-100
+_HIGH = 0.2  # threshold of a novel pseudo-label that few predictions over so many classes reach
+_START_SETTINGS = "dataset", "split", "method", "features", "threshold_novel"
 _REACHED = 0.9  # share of the chosen imbalance from which no warning is needed
 AMPLE_BYTES = 20_000_000_000  # bytes; with so many free, no estimate is made
 _MEMORY_SETTINGS = (
@@ -34,34 +37,63 @@ def check_config(config: Config, on_this_machine: bool = True) -> Split:
 
     on_this_machine: whether the run uses this machine. The devices of a cluster's nodes cannot be checked beforehand.
     """
-    images = sources.images_of(config)
+    sources.images_of(config)  # what is wrong with the data is told first
     if on_this_machine:
         devices.check_device(config.device, config.processes)
     backbone_names.check_file(config.network_checkpoint)
-    split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    first_prior(config, split, split.targets(images.labels))
+    split, truth = _read_split(config)
+    first_prior(config, split, truth)
     return split
 
 
 def prior_advice(config: Config) -> PriorAdvice | None:
     """Return advice on the prior from the labels of the run; raises `UserError`."""
+    split, truth = _read_split(config)
+    return advise_prior(np.bincount(truth[split.labeled], minlength=split.classes.seen), config)
+
+
+def start_warnings(*configs: Config) -> list[str]:
+    """Return warnings that do not block the start, one sentence each, none twice; raises `UserError`.
+
+    Runs with equal settings of the data, the split and the pseudo-labels are checked once.
+    """
+    checks = _imbalance_warnings, _threshold_warnings, _novel_class_warnings
+    kinds = _one_of_each_kind(configs, lambda key: key.startswith(_START_SETTINGS))
+    return list(dict.fromkeys(sentence for config in kinds for check in checks for sentence in check(config)))
+
+
+def _one_of_each_kind(configs: Iterable[Config], counts: Callable[[str], bool]) -> list[Config]:
+    """Return one config for every combination of the settings for which `counts` is true."""
+    config_by_kind = {str([pair for pair in config.flat().items() if counts(pair[0])]): config for config in configs}
+    return list(config_by_kind.values())
+
+
+def _read_split(config: Config) -> tuple[Split, np.ndarray]:
+    """Return the split that the run would have, and the targets (n,) of all images; raises `UserError`."""
     images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    counts = np.bincount(split.targets(images.labels)[split.labeled], minlength=split.classes.seen)
-    return advise_prior(counts, config)
+    return split, split.targets(images.labels)
 
 
-def start_warnings(config: Config) -> list[str]:
-    """Return warnings that do not block the start, one sentence each; raises `UserError`."""
-    return [*_imbalance_warnings(config), *_novel_class_warnings(config)]
+def _threshold_warnings(config: Config) -> list[str]:
+    if config.method != "lps" or config.features != "stored":
+        return []
+    thresholds = [config.hyperparameters[f"threshold_novel_{end}"] for end in ("start", "end")]
+    num_classes = _read_split(config)[0].classes.total
+    if num_classes < _MANY_CLASSES or min(thresholds) < _HIGH:
+        return []
+    return [
+        f"There are {num_classes} classes. With so many, few predictions reach the confidence of "
+        f"{thresholds[0]:g} to {thresholds[1]:g} that a pseudo-label of a novel class needs. With 100 classes, "
+        "threshold_seen=0.5, threshold_novel_start=0.1 and threshold_novel_end=0.3 were more accurate "
+        "(docs/results.md, CIFAR-100)."
+    ]
 
 
 def _imbalance_warnings(config: Config) -> list[str]:
     if config.split_imbalance == config.split_labeled_imbalance == 1:
         return []
-    images = sources.images_of(config)
-    split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    truth = split.targets(images.labels)
+    split, truth = _read_split(config)
     labels = np.bincount(truth[np.concatenate([split.labeled, split.validation])])
     sentences = []
     for name, imbalance, sizes, subject, noun in (
@@ -98,10 +130,8 @@ def memory_warnings(configs: Iterable[Config]) -> list[str]:
     Runs with equal settings (`_MEMORY_SETTINGS`) are checked once. Warnings do not block the start: weights may exist
     already, and the memory of a step is an estimate.
     """
-    config_by_kind = {str([config.flat().get(name) for name in _MEMORY_SETTINGS]): config for config in configs}
-    return list(
-        dict.fromkeys(warning for config in config_by_kind.values() for warning in _memory_warnings_of_run(config))
-    )
+    kinds = _one_of_each_kind(configs, _MEMORY_SETTINGS.__contains__)
+    return list(dict.fromkeys(warning for config in kinds for warning in _memory_warnings_of_run(config)))
 
 
 def _memory_warnings_of_run(config: Config) -> list[str]:

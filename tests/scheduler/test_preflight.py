@@ -78,6 +78,18 @@ def test_an_imbalance_that_is_not_reached_is_told(imbalance, warning):
     assert len(warnings) == bool(warning) and re.fullmatch(f"{warning}.*", "".join(warnings))
 
 
+def test_high_thresholds_over_many_classes_are_told_once(tmp_path):
+    """Only for LPS on stored features, where the numbers come from."""
+    path = tmp_path / "many.npz"
+    np.savez(path, x_train=np.zeros((120, 8, 8, 3), np.uint8), y_train=np.arange(120) % 60)
+    usual = {"dataset": "arrays", "dataset.path": str(path), "features": "stored", "split.rule": "stratified"}
+    configs = [configure(usual | {"margin_scale": scale, "seed": seed}) for scale in (2.0, 5.0) for seed in (0, 1)]
+    (warning,) = preflight.start_warnings(*configs)
+    assert warning.startswith("There are 60 classes. With so many, few predictions reach the confidence of 0.4 to 0.8")
+    for other in ({"threshold_novel_start": 0.1}, {"method": "orca"}, {"features": "live"}):
+        assert preflight.start_warnings(configure(usual | other)) == []
+
+
 def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launcher, "launch", lambda run, **wish: None)
     monkeypatch.setattr(launcher, "dispatch", lambda root: [])

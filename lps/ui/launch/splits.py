@@ -14,7 +14,6 @@ from lps.data.sources import Source
 from lps.data.split import open_world_split
 from lps.datasets import Images
 from lps.errors import UserError
-from lps.scheduler import preflight
 from lps.settings import catalog
 from lps.settings.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.settings.parameters import text_of
@@ -22,7 +21,7 @@ from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
 from lps.ui.pictures import left_out_files, nouns
 from lps.ui.pictures.thumbnails import FRAME, add_frame, encode_png, join_tiles, make_thumbnail
-from lps.ui.shared import escape, url_fields
+from lps.ui.shared import escape, notices, url_fields
 from lps.ui.shared.plot import plot
 from lps.wording import counted
 
@@ -336,8 +335,7 @@ def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
         st.caption(with_noun(". ".join(set_aside) + "."))
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
         _show_counts(split, colors, with_noun)
-    for notice in preflight.start_warnings(config):
-        st.caption(escape.markdown(notice))
+    notices.show_start_warnings([config])
 
 
 def _show_counts(split: SplitPreview, colors: Palette, with_noun: Callable[[str], str]) -> None:

@@ -152,6 +152,7 @@ def _ask_objective() -> str:
 
 def _offer_start(request: Request, command: str) -> None:
     """Show the cost, the command, and the button."""
+    notices.show_start_warnings([request.base])
     notices.show_disk_warning([request.base] * request.trials * len(request.seeds))
     notices.show_memory_warnings([request.base])
     if sharing := core_sharing.sharing_in_words([request.base], select.runs_root()):

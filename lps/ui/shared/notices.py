@@ -185,6 +185,13 @@ def show_left_out(histories: Mapping[str, History]) -> None:
             st.warning(escape.markdown(f"{text}{first_epoch}. {advice}."), icon=":material/content_cut:")
 
 
+def show_start_warnings(configs: Sequence[Config]) -> None:
+    """Show a line for each doubt about the settings and the data; none if the data is unreadable."""
+    with contextlib.suppress(UserError):
+        for warning in preflight.start_warnings(*configs):
+            st.caption(escape.markdown(warning))
+
+
 def show_disk_warning(configs: Sequence[Config]) -> None:
     """Show a line if the disk of the runs has no room for what is about to start."""
     if warning := preflight.disk_warning(configs, select.runs_root()):

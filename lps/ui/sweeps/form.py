@@ -252,6 +252,7 @@ def _show_preview(draft: _SweepDraft) -> None:
     st.markdown(f"**{escape.markdown(sweep.tag)}** · {_counts_in_words(sweep)}  \n{cost}")
     if target.is_here and (sharing := core_sharing.sharing_in_words(configs, root)):
         st.caption(f"{sharing} Set `threads` to change this.")
+    notices.show_start_warnings(configs)
     notices.show_disk_warning(configs)
     notices.show_memory_warnings(configs if target.is_here else ())
     _show_redundant(draft.request)
