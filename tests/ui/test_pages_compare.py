@@ -156,7 +156,7 @@ def test_whole_groups_up_to_a_limit(made, monkeypatch):
     monkeypatch.setattr(page, "MAX_RUNS", 1)
     assert len(page.default_runs(runs, states)) == 1
     assert page.default_runs([], {}) == []
-    assert page._describe_usual(1).startswith("The newest finished run, alone in its split.")
+    assert page._describe_usual(1) == "Newest finished run, alone in its split"
 
 
 def test_a_link_restores_everything(open_page, made):

@@ -118,10 +118,7 @@ def _describe_usual(count: int) -> str:
     """Say which finished runs are compared without a choice."""
     if not count:
         return "Choose runs"
-    newest = (
-        f"{count} newest finished runs of the same split" if count > 1 else "newest finished run, alone in its split"
-    )
-    return f"The {newest}. To compare other runs, choose them"
+    return f"{count} newest finished runs of a split" if count > 1 else "Newest finished run, alone in its split"
 
 
 def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
