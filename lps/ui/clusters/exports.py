@@ -94,8 +94,8 @@ def _count_labels(run_labels: Labels, view: PredictionView) -> str:
 def explain_columns(has_files: bool) -> str:
     """Explain the columns of the table that look alike or may be empty."""
     sentence = (
-        "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
-        "splits."
+        "In the CSV file, `predicted` is the id that the network predicted, and `cluster` is the id after your merges "
+        "and splits."
     )
     return sentence if has_files else f"{sentence} `file` is empty, because this data set has no files."
 

@@ -34,7 +34,7 @@ _VIEWS = {"gallery": "Pictures", "table": "Table"}
 _ALL = "All pictures"
 _KIND = "Possible novel class"
 _ABOUT_COLUMNS = (
-    f"In the table, `name` is the answer; it is empty for “{NONE}”. `guess` is the most likely class, also for "
+    f"In the CSV file, `name` is the answer; it is empty for “{NONE}”. `guess` is the most likely class, also for "
     f"“{NONE}”. `predicted` is the id that the model predicted and `cluster` the id after your merges and splits. "
     "`group` is seen or novel. `new_kind` is the number of a possible novel class."
 )
