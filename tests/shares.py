@@ -10,6 +10,8 @@ import os
 import time
 from collections.abc import Sequence
 
+import pytest
+
 ALL = os.environ.get("LPS_TRIALS") == "all"
 OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 
@@ -17,6 +19,12 @@ OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 def share(cases: Sequence, number: int, of: int) -> Sequence:
     """Return every `of`-th case from the one at `number` on; all cases if the environment asks for them."""
     return cases if ALL else cases[number % of :: of]
+
+
+def in_turn(cases: Sequence, of: int) -> list:
+    """Return expensive cases for `parametrize`, values or tuples of them, of which every `of`-th runs on one day."""
+    each = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*values, marks=pytest.mark.turn(number, of)) for number, values in enumerate(each)]
 
 
 def has_turn(number: int, of: int) -> bool:

@@ -12,6 +12,7 @@ from tests.browser.conftest import come_to_rest, wait_for_run
 from tests.browser.looks import axe_faults, nameless_controls, open_everything, pale_texts, watched_tab, width_of
 from tests.hostile_runs import make_data, make_runs
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 from tests.visiting import PAGES
 
 NARROW = 390
@@ -44,7 +45,7 @@ def address_of(page: str, runs) -> str:
     return addresses.get(page, f"{page}?run={last.id}")
 
 
-@pytest.fixture(scope="module", params=[*PAGES, A_FAILED_RUN])
+@pytest.fixture(scope="module", params=in_turn([*PAGES, A_FAILED_RUN], 2))
 def seen(request, studio, profile, runs) -> Seen:
     with watched_tab(profile, studio.address) as watch:
         page = watch.open(address_of(request.param, runs))
@@ -85,7 +86,7 @@ def test_no_page_has_an_error_leaves_the_server_or_does_what_a_text_says(seen):
     assert seen.tried == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", in_turn(["light", "dark"], 2))
 def test_what_has_the_focus_has_a_ring_that_is_seen(open_page, runs, theme):
     page = open_page("live", theme=theme)
     wait_for_run(page)

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import come_to_rest, wait_for_address
 from tests.browser.looks import NOT_HERE
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 
 ROW = 35  # pixels that a table's row is high, and the box before it wide
 
@@ -96,7 +97,7 @@ OVERLAPS = """() => {
   return [heights, tables]; }"""
 
 
-@pytest.mark.parametrize("path", ["effects", "compare", "charts"])
+@pytest.mark.parametrize("path", in_turn(["effects", "compare", "charts"], 3))
 def test_tools_lie_over_nothing_on_a_phone(visit, path):
     page = visit(path, width=390, is_phone=True)
     page.locator(".lps-plot .main-svg").first.wait_for()
@@ -108,7 +109,7 @@ def test_tools_lie_over_nothing_on_a_phone(visit, path):
 
 
 @pytest.mark.parametrize(
-    ("path", "fields"), [("compare", ("protocol", "images", "select")), ("sweeps", ("preset", "scale"))]
+    ("path", "fields"), in_turn([("compare", ("protocol", "images", "select")), ("sweeps", ("preset", "scale"))], 2)
 )
 def test_labels_of_fields_in_one_row_stand_at_one_height(visit, path, fields):
     page = visit(path)

@@ -8,6 +8,7 @@ from lps.charts.group_tables import Scoring
 from lps.report import run_report
 from tests.patience import until
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 
 SCORING = Scoring("orca", "last", "default")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -36,7 +37,7 @@ DRAWN = (
 )
 
 
-@pytest.mark.parametrize("name, count", [("one", 7), ("several", 4)])
+@pytest.mark.parametrize("name, count", in_turn([("one", 7), ("several", 4)], 2))
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
 def test_all_charts_are_drawn(open_file, files, name, count, theme, width):
     page = open_file(files[name], theme, width)

@@ -14,7 +14,7 @@ from tests import hostile_records
 from tests.browser.conftest import wait_for_run
 from tests.browser.looks import open_everything, watched_tab, watching
 from tests.hostile_runs import TEXTS, make_data, make_runs
-from tests.shares import share
+from tests.shares import in_turn, share
 from tests.ui.test_guard import STREAM, Door
 
 
@@ -37,7 +37,7 @@ def visit(profile, studio):
         yield open_one
 
 
-@pytest.mark.parametrize("name", ["live", "pace"])
+@pytest.mark.parametrize("name", in_turn(["live", "pace"], 2))
 def test_no_page_of_several_runs_does_what_a_text_says(visit, hostile, name):
     """test_every_page.py visits Compare and Charts with all runs; the others show the first that the address names."""
     visit(f"{name}?run={hostile[0].id}&run={hostile[3].id}")
@@ -55,7 +55,7 @@ def test_sweeps_and_searches_do_nothing_that_a_text_says(visit, studio):
         assert " ".join(name.split()) in " ".join(shown.split()), name
 
 
-@pytest.mark.parametrize("number", [2, 4, 5], ids=["stopped", "crashed", "queued"])
+@pytest.mark.parametrize("number", in_turn([2, 4, 5], 3), ids=["stopped", "crashed", "queued"])
 def test_live_shows_a_run_that_ended_in_any_way(visit, hostile, number):
     """One that finished and one that failed are among the pages of test_every_page.py."""
     page = visit(f"live?run={hostile[number].id}")
