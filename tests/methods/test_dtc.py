@@ -29,7 +29,7 @@ def looked_at(features, seed=0):
 
 def transferred(consistency="PI", features=30, seed=0, **options):
     """A method whose transfer has begun on random features, a batch, and these features."""
-    method, batch = pixel_scene("dtc", seed=seed, consistency=consistency, **options)
+    method, batch = pixel_scene("dtc", seed=seed, consistency=consistency, kmeans_restarts=2, **options)
     seen = torch.randn(features, WIDTH, generator=torch.Generator().manual_seed(seed)) * 2
     start(method, seen, 12)
     return method, batch, seen
