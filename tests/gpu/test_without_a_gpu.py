@@ -13,7 +13,7 @@ import pytest
 from lps.settings import catalog
 from tests.gpu import pretence
 from tests.gpu.spoils import SPOILS
-from tests.shares import OFFSET, share
+from tests.shares import OFFSET, in_turn, share
 
 pytestmark = pytest.mark.slow
 
@@ -148,18 +148,20 @@ def test_no_step_of_two_ranks_waits(method, rehearsals):
     check(found, len(epochs))
 
 
-@pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 6), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 9), ids=lambda value: str(value)[:60])
 def test_no_variant_waits_in_a_step(method, settings, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, settings, epochs), len(epochs))
 
 
-@pytest.mark.parametrize("settings", [{}, {"features": "stored", "network.image_size": None}], ids=["live", "stored"])
+@pytest.mark.parametrize(
+    "settings", in_turn([{}, {"features": "stored", "network.image_size": None}], 2), ids=["live", "stored"]
+)
 def test_data_that_stay_on_the_host_are_brought_without_waiting(settings, rehearsals):
     check(rehearsals.of("lps", settings, [0], on_host=True), 1)
 
 
-@pytest.mark.parametrize("name", share(list(SPOILS), OFFSET, 4))
+@pytest.mark.parametrize("name", share(list(SPOILS), OFFSET, 8))
 def test_what_a_gpu_would_mind_is_seen(name, rehearsals):
     _, kind, word = SPOILS[name]
     assert any(kind in line and word in line for line in complaints(rehearsals.of("lps", {}, [0], spoil=name)))

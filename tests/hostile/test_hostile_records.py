@@ -61,7 +61,7 @@ def test_the_list_of_sweeps_names_them_all_and_each_opens(root):
 
 
 @pytest.mark.parametrize(
-    "text", [TEXTS[0], *(pytest.param(text, marks=pytest.mark.slow) for text in share(TEXTS[1:], OFFSET, 4))]
+    "text", [TEXTS[0], *(pytest.param(text, marks=pytest.mark.slow) for text in share(TEXTS[1:], OFFSET, 8))]
 )
 def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
     """None of them stops the list, the page, the command or the report of the sweep that it belongs to."""

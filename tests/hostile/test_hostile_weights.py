@@ -141,7 +141,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("make", share(BOMBS, OFFSET, 3), ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", share(BOMBS, OFFSET, 6), ids=lambda make: make.__name__)
 def test_a_file_that_costs_more_than_it_holds_is_one_sentence(tmp_path, forks, make):
     """In a process of its own: memory and time are what it is about."""
     path = tmp_path / "weights.pt"

@@ -108,7 +108,7 @@ LARGE_PICTURES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", share(list(LARGE_PICTURES), OFFSET, 3))
+@pytest.mark.parametrize("name", share(list(LARGE_PICTURES), OFFSET, 7))
 def test_pictures_of_9400_pixels_take_less_than_a_gigabyte(tmp_path, name):
     mode, options = LARGE_PICTURES[name]
     Image.new(mode, (9400, 9400)).save(tmp_path / name, **options)

@@ -63,7 +63,7 @@ def assert_same(found, said):
     assert np.allclose(said["distance"], found.distance, atol=2e-3)
 
 
-@pytest.mark.parametrize("kind", share([*KINDS, "EfficientNet-Lite0", "vision transformer"], OFFSET, 3))
+@pytest.mark.parametrize("kind", share([*KINDS, "EfficientNet-Lite0", "vision transformer"], OFFSET, 6))
 def test_the_graph_says_what_the_run_says(kind, tmp_path):
     settings = dict(KINDS.get(kind, {"method": "lps"} | LITE))
     if kind not in KINDS:

@@ -253,7 +253,7 @@ RUNS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lps", *share([name for name in LEARNERS if name != "lps"], OFFSET, 2)])
+@pytest.mark.parametrize("name", ["lps", *share([name for name in LEARNERS if name != "lps"], OFFSET, 4)])
 def test_a_short_run_is_well_told_and_resumes_to_the_same_end(name, tmp_path, monkeypatch):
     settings, check = RUNS.get(name, (PRIOR, own_prior))
     run = finished_run(tmp_path / "whole", name, **settings)

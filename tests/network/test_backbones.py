@@ -81,7 +81,7 @@ def test_all_models_of_torchvision_are_known_without_importing_it():
 @pytest.mark.slow
 def test_every_model_of_torchvision_loses_a_classifier_of_a_thousand_classes():
     names = [name for name in backbone_names.torchvision_names() if not name.startswith("regnet")]  # needs memory
-    for name in share(names, OFFSET, 4):
+    for name in share(names, OFFSET, 8):
         with torch.device("meta"):
             whole = torchvision.models.get_model(name, **torchvision_models.OPTIONS.get(name, {}))
             ours = backbones.build(f"torchvision:{name}", 3)

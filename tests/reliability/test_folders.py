@@ -13,6 +13,7 @@ from lps.store.run_folders import create_run, delete_run, list_runs
 from lps.store.runs import Run
 from tests.reliability.faults import KINDS, FaultyDisk
 from tests.reliability.operations import points
+from tests.shares import in_turn
 
 FAULTS = [kind for kind in KINDS if kind != "deleted"]
 CONFIG = configure({})
@@ -59,7 +60,7 @@ def operations(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", in_turn(FAULTS, 2))
 def test_nothing_is_seen_by_halves(kind, operations, tmp_path):
     for at in points(operations, kind):
         folder = tmp_path / str(at)

@@ -28,7 +28,7 @@ from lps.training import checkpoints
 from lps.training import end_reason as training_failure
 from lps.training import loop as training
 from tests.patience import until
-from tests.shares import ALL
+from tests.shares import ALL, in_turn
 from tests.short_runs import FEW, assert_same_end, numbers
 
 pytestmark = pytest.mark.slow  # every one of them trains
@@ -238,7 +238,7 @@ def test_what_a_method_does_before_its_first_step_is_told_by_what_k_means_took(t
 
 
 @pytest.mark.parametrize("phase", ["pretrain", "train"])
-@pytest.mark.parametrize("deleted", ["folder", "all in the folder", "events"])
+@pytest.mark.parametrize("deleted", in_turn(["folder", "all in the folder", "events"], 3))
 def test_a_training_without_a_runner_notices_within_a_second_that_its_run_was_deleted(
     tmp_path, monkeypatch, deleted, phase
 ):
@@ -287,7 +287,9 @@ def killed(root):
     return run
 
 
-@pytest.mark.parametrize("how", ["damaged", "no weights", "keys", "shape", "optimizer", "part", "type", "far"])
+@pytest.mark.parametrize(
+    "how", in_turn(["damaged", "no weights", "keys", "shape", "optimizer", "part", "type", "far"], 2)
+)
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_passed_over_in_its_own_words(finished, tmp_path, capsys, how):
     run = once_more(finished, tmp_path)
     name, state, _ = checkpoints.load_newest(run.checkpoints)
@@ -319,7 +321,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_passed_over_in_its_own_word
     assert numbers(run) == numbers(finished)
 
 
-@pytest.mark.parametrize("changed", ["pixels", "labels", "count"])
+@pytest.mark.parametrize("changed", in_turn(["pixels", "labels", "count"], 3))
 def test_other_data_than_the_run_began_with_are_refused(tmp_path, changed):
     digits, path = sources.load("digits"), tmp_path / "half.npz"
     pixels, labels = digits.pixels[:200], digits.labels[:200]
@@ -343,7 +345,7 @@ def test_other_data_than_the_run_began_with_are_refused(tmp_path, changed):
     assert {p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")} == before
 
 
-@pytest.mark.parametrize("name", ["split.npz", "epoch-0002.npz", "newest"])
+@pytest.mark.parametrize("name", in_turn(["split.npz", "epoch-0002.npz", "newest"], 3))
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(finished, tmp_path, monkeypatch, name):
     """The check itself: the file that would not fit is not begun, others stay, and space is all it takes."""
     run, before = make_run(tmp_path), {}
