@@ -24,16 +24,18 @@ from lps.wording import counted
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are compared
 _ABOUT_PAIRS = (
     "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
-    f"Welch); {100 * INTERVAL_CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 "
-    "these seeds cannot tell"
+    f"Welch). {100 * INTERVAL_CONFIDENCE:g} of 100 such intervals contain the true difference; if an interval contains "
+    "0, these seeds do not show a difference"
 )
 _COLUMN_WORDS = {"seen": "seen", "novel": "novel", "all": "all", "nmi": "NMI", "gap": "gap"}
 _ABOUT_NEEDED = (
-    f"seeds it would take: for an interval without 0 in {100 * POWER:.0f} of 100 tries, if the true difference and "
+    f"seeds needed: for an interval without 0 in {100 * POWER:.0f} of 100 tries, if the true difference and "
     "spread are the ones seen here; a guess where seeds are few"
 )
 _ABOUT_HOLM = "corrected for {} comparisons per column (Holm); intervals are not corrected"
-ABOUT_BOLD = f"bold: distinguishable from every other row, each comparison with {CONFIDENCE_TEXT} confidence"
+ABOUT_BOLD = (
+    f"bold: distinguishable from every other row with the same split, each comparison with {CONFIDENCE_TEXT} confidence"
+)
 ABOUT_NO_BOLD = "nothing is bold: the best row is not distinguishable from the next best"
 _TINY = 1e-9  # a difference below this is rounding
 

@@ -22,7 +22,7 @@ _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
 def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Chart:
-    """Draw one row per group: its difference in points with its interval; filled if the interval excludes zero."""
+    """Draw one row per group: its difference in points with its interval; filled if it is distinguishable."""
     rows = [
         (row, comparison.differences[row, column]) for row in comparison.rows if (row, column) in comparison.differences
     ]
@@ -52,6 +52,7 @@ def _points(
 ) -> dict:
     """Return the trace of the groups with one of `_SYMBOLS`."""
     color = colors.ink if kind == _CLEAR else colors.muted
+    is_corrected = kind == _OPEN and any(d.is_distinguishable_alone for _, _, d in members)
     reach = [100 * (difference.high - difference.mean) for _, _, difference in members]
     return dict(
         x=np.array([100 * difference.mean for _, _, difference in members], np.float64),
@@ -59,7 +60,7 @@ def _points(
         error_x=None if kind == _ALONE else {"array": np.array(reach), "color": color, "thickness": 2, "width": 5},
         mode="markers",
         marker={"color": color, "size": 10, "symbol": _SYMBOLS[kind], "line": {"width": 2}},
-        name=kind,
+        name=kind + " after correction" * is_corrected,
         showlegend=True,
         text=[_hover_text(comparison, row, difference) for _, row, difference in members],
         hovertemplate="%{text}<extra></extra>",

@@ -1,5 +1,7 @@
 """The chart of differences: every group once, filled where it is distinguishable, zero always in sight."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from lps.analysis.differences import compare_groups
@@ -19,6 +21,10 @@ def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
     assert figure.layout.yaxis.ticktext == ("ORCA", "NACH", "FixMatch")
     low, high = figure.layout.xaxis.range
     assert low < -39.7 and high > 0
+    compared = compare_groups(group_runs(runs))
+    changed = {key: replace(difference, among=0.2) for key, difference in compared.differences.items()}
+    figure = difference_charts.intervals(replace(compared, differences=changed), "all", LIGHT).figure()
+    assert figure.data[0].name == "Not distinguishable after correction", "an interval without 0 beside this name"
 
 
 def test_an_interval_of_two_seeds_does_not_stretch_the_axis_beyond_what_is_possible():

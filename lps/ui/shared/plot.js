@@ -481,13 +481,17 @@ function growAround(graph) {
   }
 }
 
-// Long names beside a narrow chart would leave no room for it: they are written in two lines, and cut.
+// Long names beside a narrow chart would leave no room for it: they are written in two lines, and cut. Lines that Python
+// broke stay, and keep the value at their end: "entropy_…ht=0.5".
 function placeNames(graph, { margin, yaxis }) {
   const most = Math.floor(MAX_LEFT * graph.clientWidth);
   if (graph.clientWidth >= NARROW || !yaxis?.ticktext || !(margin?.l > most)) return;
   const letters = Math.floor((most - 18) / LETTER);
   const cut = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
+  const tail = Math.floor(letters / 2);
+  const cutInside = (line) => (line.length > letters ? `${line.slice(0, letters - tail)}…${line.slice(1 - tail)}` : line);
   yaxis.ticktext = yaxis.ticktext.map((name) => {
+    if (name.includes("<br>")) return name.split("<br>").map(cutInside).join("<br>");
     const at = name.lastIndexOf(" ", letters);
     return name.length > letters && at > 0 ? `${name.slice(0, at)}<br>${cut(name.slice(at + 1))}` : cut(name);
   });
