@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,17 +25,24 @@ from tests.servers import ROOT
 COUNT = 4
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Some finished runs."""
+    root = tmp_path_factory.mktemp("made")
+    for number in range(COUNT):
+        settings = {"seed": number, "margin_scale": float(number)}
+        make_run(root, "finished", name=f"run {number}", settings=settings, epochs=2)
+    return root
+
+
 @pytest.fixture
-def root(tmp_path, monkeypatch):
+def root(made, tmp_path, monkeypatch):
     """Some finished runs, all of whose rows are stored as soon as they are read."""
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(run_index, "_MIN_UNSAVED", 1)
     monkeypatch.setattr(folder_cache, "_SETTLED_NS", 0)  # as of folders that are older than this test's
     run_index._readings.cache_clear()
-    for number in range(COUNT):
-        settings = {"seed": number, "margin_scale": float(number)}
-        make_run(tmp_path / "runs", "finished", name=f"run {number}", settings=settings, epochs=2)
-    yield tmp_path / "runs"
+    yield Path(shutil.copytree(made, tmp_path / "runs"))
     run_index._readings.cache_clear()
 
 

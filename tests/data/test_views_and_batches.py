@@ -12,6 +12,7 @@ from lps.data.split import Split, open_world_split
 from lps.data.views import FAMILIES
 from lps.methods.fixmatch import FixMatch
 from lps.settings.config import configure
+from tests.shares import in_turn
 
 CPU = torch.device("cpu")
 DIGITS = sources.load("digits")
@@ -123,7 +124,7 @@ def test_fixmatchs_weak_view_is_the_usual_one_elsewhere(family):
     assert torch.equal(weak, mirrored)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", in_turn([1, 3], 2))
 @pytest.mark.parametrize("family, name", EVERY_VIEW)
 def test_no_view_of_a_gpu_waits_for_it(family, name, channels, monkeypatch):
     """Tensors without values: looking at one raises, as it does for RandAugment's form for the host, the control."""

@@ -344,14 +344,15 @@ PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 HEADS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 
 
-@pytest.mark.parametrize("kind", sorted({bytes([code]) for code in range(256)} - {*PLAIN, *HEADS}))
-def test_what_is_no_file_is_refused(tmp_path, root, kind):
+@pytest.mark.parametrize("first", range(0, 256, 32))
+def test_what_is_no_file_is_refused(tmp_path, root, first):
     """Links, pipes, devices, contiguous and sparse files, and all types that nobody knows."""
-    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
-        member = tarfile.TarInfo(f"{ID}/config.json")
-        member.type, member.linkname = kind, "/etc/passwd"
-        archive.addfile(member)
-    as_user_error(tmp_path / "bad.tar", root, "is not a regular file")
+    for kind in {bytes([code]) for code in range(first, first + 32)} - {*PLAIN, *HEADS}:
+        with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+            member = tarfile.TarInfo(f"{ID}/config.json")
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+        as_user_error(tmp_path / "bad.tar", root, "is not a regular file")
 
 
 @pytest.mark.parametrize("name", ["config.json", "snapshots/"])

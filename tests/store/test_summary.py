@@ -16,6 +16,7 @@ from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.runs import Run
 from lps.store.summary import CRITERIA, Summary, criterion, summarize
 from tests import sample_runs
+from tests.shares import OFFSET, share
 
 HOSTILE = [b"\x00\xff not json\n", b'{"kind": "start"\n', b"[1, 2]\n", b"\n", b'{"kind":"start","step":-1,"epoch":0}\n']
 
@@ -69,7 +70,7 @@ def parsed(monkeypatch):
     return lines
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", share(range(60), OFFSET, 4))
 def test_a_history_is_what_rewinding_everything_leaves(tmp_path, seed):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(story(seed, 80)) + b'{"kind":"start","step":0,"epoch":0,"ti')
@@ -99,7 +100,7 @@ def test_a_history_ends_where_it_was_asked_to(tmp_path):
     assert [event["kind"] for event in read_history(path)] == ["start"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", share(range(40), OFFSET, 4))
 def test_a_summary_that_is_asked_again_is_that_of_the_whole(tmp_path, seed):
     draws, path = random.Random(seed), tmp_path / "events.jsonl"
     data, follower = b"".join(story(seed, 80)), Summary(path)
@@ -189,7 +190,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path, read):
 
 
 @pytest.mark.parametrize("window", [1, 100, 3 << 13])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", share(range(20), OFFSET, 4))
 def test_the_newest_records_are_those_of_the_whole(tmp_path, monkeypatch, seed, window):
     monkeypatch.setattr(events, "FIRST_WINDOW", window)
     path = tmp_path / "events.jsonl"
