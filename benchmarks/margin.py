@@ -20,6 +20,7 @@ from lps.analysis import differences
 from lps.analysis.run_scores import score_run
 from lps.data import sources
 from lps.settings import catalog
+from lps.settings.recipes import LOWER_THRESHOLDS
 from lps.store.events import read_history
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
@@ -82,11 +83,11 @@ PLAN = (
     Sweep("digits-none", _weighed(0)),
     Sweep("digits-scale", "--method lps --set entropy_weight=0.5 --vary margin_scale=5,20,40"),
 )
-_FEW_ARE_CONFIDENT = "--set threshold_seen=0.5 --set threshold_novel_start=0.1 --set threshold_novel_end=0.3"
+_LOWER = " ".join(f"--set {key}={value:g}" for key, value in LOWER_THRESHOLDS.items())
 HUNDRED = tuple(  # the plan for 100 classes, 50 of which are seen
     Sweep(
         f"hundred-{weight:g}-{name}",
-        f"--method lps --set split.num_seen=50 --set entropy_weight={weight:g} {_FEW_ARE_CONFIDENT} {options}",
+        f"--method lps --set split.num_seen=50 --set entropy_weight={weight:g} {_LOWER} {options}",
         data="hundred",
     )
     for name, options, weights in (

@@ -22,18 +22,14 @@ from lps.analysis import differences
 from lps.files.atomic import write_json
 from lps.settings import catalog
 from lps.settings.config import Config, configure, parse_settings
+from lps.settings.recipes import LOWER_THRESHOLDS
 from lps.store.events import read_history
 from lps.store.runs import Run
 
 FIRST: dict[str, dict[str, object]] = {  # trained before the other methods
     "LPS": {"method": "lps"},
     "LPS, no margin": {"method": "lps", "use_margin": False},
-    "LPS, lower thresholds": {
-        "method": "lps",
-        "threshold_seen": 0.5,
-        "threshold_novel_start": 0.1,
-        "threshold_novel_end": 0.3,
-    },
+    "LPS, lower thresholds": {"method": "lps"} | LOWER_THRESHOLDS,
     "ORCA": {"method": "orca"},
     "SimGCD": {"method": "simgcd"},
     "BaCon": {"method": "bacon"},

@@ -14,11 +14,10 @@ from lps.machine import devices
 from lps.scheduler import costs, disk_use
 from lps.settings import backbone_names, nouns
 from lps.settings.config import Config
+from lps.settings.recipes import LOWER_THRESHOLDS, MANY_CLASSES
 from lps.wording import counted, data_size
 
 _SHOWN = 5  # names of classes in a sentence
-_MANY_CLASSES = 50  # from which LPS on stored features needs lower thresholds: docs/results.md, CIFAR-100
-_HIGH = 0.2  # threshold of a novel pseudo-label that few predictions over so many classes reach
 _START_SETTINGS = "dataset", "split", "method", "features", "threshold_novel"
 _REACHED = 0.9  # share of the chosen imbalance from which no warning is needed
 AMPLE_BYTES = 20_000_000_000  # bytes; with so many free, no estimate is made
@@ -78,15 +77,15 @@ def _read_split(config: Config) -> tuple[Split, np.ndarray]:
 def _threshold_warnings(config: Config) -> list[str]:
     if config.method != "lps" or config.features != "stored":
         return []
-    thresholds = [config.hyperparameters[f"threshold_novel_{end}"] for end in ("start", "end")]
+    start, end = (config.hyperparameters[f"threshold_novel_{edge}"] for edge in ("start", "end"))
     num_classes = _read_split(config)[0].classes.total
-    if num_classes < _MANY_CLASSES or min(thresholds) < _HIGH:
+    if num_classes < MANY_CLASSES or min(start, end) < 2 * LOWER_THRESHOLDS["threshold_novel_start"]:
         return []
+    lower = ", ".join(f"{key}={value:g}" for key, value in LOWER_THRESHOLDS.items())
     return [
         f"There are {num_classes} classes. With so many, few predictions reach the confidence of "
-        f"{thresholds[0]:g} to {thresholds[1]:g} that a pseudo-label of a novel class needs. With 100 classes, "
-        "threshold_seen=0.5, threshold_novel_start=0.1 and threshold_novel_end=0.3 were more accurate "
-        "(docs/results.md, CIFAR-100)."
+        f"{start:g} to {end:g} that a pseudo-label of a novel class needs. Lower thresholds were more accurate with 50 "
+        f"and 100 classes: {lower} (docs/results.md, CIFAR-100)."
     ]
 
 

@@ -14,6 +14,7 @@ from lps.machine import detached_jobs, devices
 from lps.machine.devices import Device
 from lps.scheduler import class_count, launcher
 from lps.scheduler.class_count import ClassCount
+from lps.settings.recipes import LOWER_THRESHOLDS
 from lps.store.run_folders import list_runs
 from lps.ui.own import page
 from lps.ui.server import uploads
@@ -183,6 +184,9 @@ def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path)
     assert "1 novel class" in words_of(at) and "among 60 items" in words_of(at)
     draft = page.draft_for_folder(path, 1)
     assert draft.dataset == "embeddings" and draft.effort == "full"
+    many = page.draft_for_folder(path, 40, num_classes=60)
+    assert {key: float(many.text(key)) for key in LOWER_THRESHOLDS} == LOWER_THRESHOLDS != draft.texts
+    assert float(draft.text("threshold_seen")) == 0.95
 
 
 def test_a_wrong_file_of_vectors_gets_one_sentence(root, tmp_path):

@@ -18,6 +18,8 @@ from lps.interop import uploaded_folders
 from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count
 from lps.settings.config import Config
+from lps.settings.parameters import text_of
+from lps.settings.recipes import LOWER_THRESHOLDS, MANY_CLASSES
 from lps.studies import audit_files
 from lps.ui.forms import background_work, data_check, form, start_runs
 from lps.ui.forms.form import Draft
@@ -72,12 +74,15 @@ def _item_noun(folder: Path) -> str:
     return nouns.of_dataset(draft_for_folder(folder).dataset)("pictures")
 
 
-def draft_for_folder(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
-    """Return the launch form for these pictures; novel: number of novel classes."""
+def draft_for_folder(folder: Path, novel: int | None = None, prior: str = "uniform", num_classes: int = 0) -> Draft:
+    """Return the launch form for these pictures. novel: number of novel classes; num_classes: of all, if known."""
     draft = Draft("embeddings" if is_vector_file(folder) else "folder", name=folder.stem[:120]).with_text(
         "dataset.path", str(folder)
     )
     draft = draft.with_effort(form.default_effort(draft)).with_text("prior", prior)
+    if num_classes >= MANY_CLASSES and draft.text("features") == "stored":
+        for key, value in LOWER_THRESHOLDS.items():
+            draft = draft.with_text(key, text_of(value))
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
 
@@ -91,7 +96,8 @@ def _show_folder(folder: Path, folder_preview: FolderPreview) -> None:
     error_toasts.show_errors("own")
     novel = _ask_novel(folder, config, folder_preview)
     data_check.show_data_check(config)
-    draft = draft_for_folder(folder, novel, _ask_prior(config, folder_preview, _item_noun(folder)))
+    prior = _ask_prior(config, folder_preview, _item_noun(folder))
+    draft = draft_for_folder(folder, novel, prior, len(folder_preview.class_names) + (novel or 0))
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         for run_config in form.read_draft(draft).configs:
             with st.container(width="stretch"):
@@ -214,7 +220,9 @@ def _start_requested(text: str | None) -> None:
     with error_toasts.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
         folder = uploaded_folders.folder(text)
         prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
-        draft = draft_for_folder(folder, st.session_state.get(_NOVEL) or st.session_state.get(_SUGGESTED), prior)
+        novel = st.session_state.get(_NOVEL) or st.session_state.get(_SUGGESTED)
+        num_classes = len(preview.scan_folder(folder).class_names) + (novel or 0)
+        draft = draft_for_folder(folder, novel, prior, num_classes)
         reading = form.check_reading(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
