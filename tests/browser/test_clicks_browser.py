@@ -15,7 +15,7 @@ from lps.store.run_folders import list_runs
 TRIALS = int(os.environ.get("LPS_CLICKS", "4"))
 
 
-@pytest.mark.turn(1, 2)
+@pytest.mark.turn(0, 2)
 @pytest.mark.timeout(120 + 60 * TRIALS)
 def test_two_and_three_clicks_make_what_one_click_makes(open_page, studio):
     """The queue is paused, so that nothing trains; whether a run starts once is in tests/reliability."""

@@ -21,6 +21,7 @@ from tests.bad_values import ENOUGH
 from tests.doctor.test_doctor import Fake, findings_of
 from tests.hostile.test_bad_files import contents, damaged_objects
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 from tests.visiting import visit
 
 BAD = [*contents(), *damaged_objects()]
@@ -49,7 +50,7 @@ def save(run: Run, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["meta.json", "want.json"])
+@pytest.mark.parametrize("name", in_turn(["meta.json", "want.json"], 2))
 def test_every_damage_is_told_kept_and_no_matter_for_the_state(run, name):
     before, state = (run.folder / name).read_bytes(), run.state()
     assert len(set(BAD)) >= 2 * ENOUGH and run.damages() == []

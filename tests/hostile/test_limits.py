@@ -193,7 +193,7 @@ def run(sound, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("what", in_turn(list(WRONG), 2))
 def test_an_import_refuses_it_or_leaves_it_out_in_a_sentence(run, tmp_path, what):
     spoil, words = WRONG[what]
     spoil(run)

@@ -23,6 +23,7 @@ from lps.interop.tensorboard import Bridge
 from lps.store.snapshots import read_snapshot, read_split
 from tests.patience import until
 from tests.sample_runs import RunWriter, held, make_run
+from tests.shares import in_turn
 
 ROOT = Path(__file__).resolve().parents[2]
 accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -390,7 +391,7 @@ def wait_for(port, path, fits, patience_s=90):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loader", ["true", "false"])
+@pytest.mark.parametrize("loader", in_turn(["true", "false"], 2))
 def test_a_real_server_shows_the_same_numbers(run, exported, loader, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -36,6 +36,7 @@ from lps.store.summary import summarize
 from lps.studies import sweep_layout, sweeps
 from tests.patience import until
 from tests.queued_runs import waiting_runs
+from tests.shares import in_turn
 from tests.short_runs import FEW, assert_same_end
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -245,7 +246,7 @@ def test_a_live_job_cannot_be_deleted(root):
         delete_run(run)
 
 
-@pytest.mark.parametrize("partition", ["low", "stubborn"], ids=["with notice", "without notice"])
+@pytest.mark.parametrize("partition", in_turn(["low", "stubborn"], 2), ids=["with notice", "without notice"])
 def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
     run = at_work(submitted(make(root, "wait"), read_options([f"partition={partition}", "cpus=4"])))
     job = job_of(run)
@@ -415,6 +416,7 @@ def write_shards(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.turn(0, 2)
 def test_an_array_computes_features_together(root, tmp_path, monkeypatch):
     settings = {"dataset.path": write_shards(tmp_path / "pictures"), "dataset.image_size": 8, "device": "cpu"}
     settings |= {"network.name": "digits_resnet", "network.start": "random", "network.image_size": "none"}
@@ -435,6 +437,7 @@ def test_an_array_computes_features_together(root, tmp_path, monkeypatch):
     assert tables[0] == tables[1] and len(tables[0]) == 4
 
 
+@pytest.mark.turn(1, 2)
 def test_an_array_predicts_together(root, tmp_path, trained_run):
     runs = [shutil.copytree(trained_run.folder, tmp_path / name / trained_run.id) for name in ("of one", "shared")]
     pictures, tables = write_shards(tmp_path / "pictures"), [tmp_path / f"{number}.csv" for number in range(2)]

@@ -26,6 +26,7 @@ from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from tests.patience import LISTENS, is_gone, until
 from tests.queued_runs import waiting_runs
+from tests.shares import in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -312,7 +313,7 @@ def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_look
     assert not first.folder.exists()
 
 
-@pytest.mark.parametrize("name", ["config.json", "process.json", "events.jsonl", "checkpoints", "lock"])
+@pytest.mark.parametrize("name", in_turn(["config.json", "process.json", "events.jsonl", "checkpoints", "lock"], 2))
 def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     """`rm -r` and `shutil.rmtree` fail where a file comes or goes meanwhile, and leave the rest: perhaps the lock."""
     run = make(root, "wait")

@@ -266,6 +266,7 @@ def test_a_training_without_a_runner_notices_within_a_second_that_its_run_was_de
     assert not (run.folder / "exit.json").exists() and not list(tmp_path.glob("*/checkpoints/*.pt"))
 
 
+@pytest.mark.turn(0, 3)
 def test_kill_9_and_resume_changes_nothing(finished, tmp_path):
     """A real process, killed after its first committed epoch; the next attempt ends with the unbroken run's numbers."""
     run = next(run for run in map(killed, [tmp_path] * 5) if history(run)[-1]["kind"] != "finish")
