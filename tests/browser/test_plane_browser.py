@@ -13,6 +13,7 @@ from lps.methods import Progress
 from lps.methods.lps import LPS
 from lps.network.network import Outputs
 from lps.ui.explain import plane
+from tests.browser.looks import watched_tab
 
 LABELED, ROWS = 7, 20
 
@@ -137,13 +138,12 @@ PAINTED = """() => {
 }"""
 
 
-def test_whoever_wants_no_motion_starts_it_by_hand(chromium, studio):
-    context = chromium.new_context(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto(f"{studio.address}/explain")
-    page.locator(".lps-plane-canvas").scroll_into_view_if_needed()
-    page.wait_for_timeout(1500)
-    assert page.locator(".lps-plane-step").inner_text() == "step 0 of 400"
-    page.get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_function("() => document.querySelector('.lps-plane-step').textContent !== 'step 0 of 400'")
-    context.close()
+def test_whoever_wants_no_motion_starts_it_by_hand(profile, studio):
+    with watched_tab(profile, studio.address) as watch:
+        watch.page.emulate_media(reduced_motion="reduce")
+        page = watch.open("explain")
+        page.locator(".lps-plane-canvas").scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)
+        assert page.locator(".lps-plane-step").inner_text() == "step 0 of 400"
+        page.get_by_role("button", name="Play", exact=True).click()
+        page.wait_for_function("() => document.querySelector('.lps-plane-step').textContent !== 'step 0 of 400'")
