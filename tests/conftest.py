@@ -50,12 +50,14 @@ if not os.path.exists("/dev/nvidiactl"):
 
 def pytest_ignore_collect(collection_path, config):
     """Tests in a browser that are not asked for need not be imported, and Playwright with them; where browser and
-    cluster alone are asked for, the 300 other files need not be, which takes each worker 20 seconds."""
+    cluster alone are asked for, the 300 other files need not be, nor what is for all of a folder, which takes each
+    worker 20 seconds."""
     if collection_path.name == "browser" and "not browser" in config.option.markexpr:
         return True
-    if config.option.markexpr == "browser or slurm" and collection_path.match("test_*.py"):
-        is_asked_for = collection_path.parent.name == "browser" or b"mark.slurm" in collection_path.read_bytes()
-        return None if is_asked_for else True
+    is_folder = collection_path.parent == Path(__file__).parent and collection_path.is_dir()
+    if config.option.markexpr == "browser or slurm" and (is_folder or collection_path.match("test_*.py")):
+        files = collection_path.glob("test_*.py") if is_folder else [collection_path]
+        return not any(path.parent.name == "browser" or b"mark.slurm" in path.read_bytes() for path in files) or None
     return None
 
 

@@ -2,71 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from benchmarks.plane import race
-from lps.data.batches import Batch
-from lps.data.classes import Classes
-from lps.methods import Progress
-from lps.methods.lps import LPS
-from lps.network.network import Outputs
 from lps.ui.explain import plane
 from tests.browser.looks import watched_tab
-
-LABELED, ROWS = 7, 20
-
-
-class Linear(nn.Module):
-    """Logits of points in the plane, each view by itself."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.weights = nn.Parameter(torch.tensor(weights))
-
-    def forward_views(self, views):
-        return [Outputs(view, view @ self.weights[:, :2].T + self.weights[:, 2]) for view in views]
-
-
-def asked(seed: int, **changes) -> dict:
-    """A batch of three views, a model with a past, and settings, that both languages get."""
-    random = torch.Generator().manual_seed(seed)
-    settings = plane.simulation_settings() | changes
-    views = torch.randn(3, ROWS, 2, generator=random).tolist()
-    targets = torch.randint(settings["seen"], (LABELED,), generator=random).tolist()
-    weights = (3 * torch.randn(settings["total"], 3, generator=random)).tolist()
-    past = torch.randn(settings["total"], 3, generator=random).tolist()
-    return {"views": views, "targets": targets, "weights": weights, "past": past, "settings": settings}
-
-
-def in_python(one: dict) -> dict:
-    """The loss of `lps.methods.lps` on the batch, and the weights after a step of torch's SGD."""
-    settings = one["settings"]
-    network = Linear(one["weights"])
-    names = ("margin_scale", "entropy_weight", "temperature", "pseudo_label_weight", "unsupervised_weight")
-    method = LPS(network, Classes(settings["seen"], settings["total"]), **{name: settings[name] for name in names})
-    views = [torch.tensor(view) for view in one["views"]]
-    batch = Batch(
-        tuple(view[:LABELED] for view in views),
-        torch.tensor(one["targets"]),
-        tuple(view[LABELED:] for view in views),
-        torch.arange(ROWS - LABELED),
-    )
-    loss, measured = method.loss(batch, Progress(5, 20, 0, 1))
-    optimizer = torch.optim.SGD(network.parameters(), lr=settings["lr"], momentum=settings["momentum"])
-    optimizer.state[network.weights]["momentum_buffer"] = torch.tensor(one["past"])
-    loss.backward()
-    optimizer.step()
-    terms = ("adaptive_margin", "pseudo_label_contrastive", "unsupervised_contrastive", "entropy")
-    return {
-        "terms": [float(measured[f"loss/{name}"]) for name in terms],
-        "total": float(loss),
-        "piHat": measured["pi_hat"].tolist(),
-        "margins": measured["margin"].tolist(),
-        "weights": network.weights.tolist(),
-    }
-
 
 IN_BROWSER = """async ([source, one]) => {
   const plane = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
@@ -86,16 +27,18 @@ IN_BROWSER = """async ([source, one]) => {
     ids=str,
 )
 def test_a_step_in_the_browser_is_the_step_of_training(blank, seed, changes):
-    one = asked(seed, **changes)
-    theirs, ours = json.loads(blank.evaluate(IN_BROWSER, [plane.TRAINING, one])), in_python(one)
-    for name, value in ours.items():
-        found, expected = (torch.tensor(numbers, dtype=torch.float32) for numbers in (theirs[name], value))
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    from tests.browser import steps_in_python
+
+    one = steps_in_python.points(seed, **changes)
+    found = json.loads(blank.evaluate(IN_BROWSER, [plane.TRAINING, one]))
+    for name, expected in steps_in_python.step_of_points(one).items():
+        pair = np.float32(found[name]), np.float32(expected)
+        np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5, equal_nan=False)
 
 
 @pytest.mark.slow
 def test_the_margin_frees_novel_points_where_the_entropy_term_is_weak(blank):
-    pairs = torch.tensor(race(blank, list(range(8))))
+    pairs = np.array(race(blank, list(range(8))))
     assert (pairs[:, 1] - pairs[:, 0]).mean() > 0.2 and (pairs[:, 1] >= pairs[:, 0] - 0.05).all()
 
 

@@ -6,21 +6,12 @@ import re
 import numpy as np
 import pytest
 import scipy.optimize
-import torch
 from playwright.sync_api import expect
-from torch import nn
 
-from benchmarks.digit_features import split_of
 from lps.data import sources
-from lps.data.batches import Batch
-from lps.data.classes import Classes
-from lps.methods import Progress
-from lps.methods.lps import LPS
-from lps.network.network import CosineClassifier, Outputs
 from lps.scores import protocols
 from lps.ui.explain import digit_features, what_if
 
-LABELED, ROWS, WIDTH = 16, 64, 16
 IMPORT = 'await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })))'
 STEP = f"""async ([source, one]) => {{
   const own = {IMPORT};
@@ -38,59 +29,22 @@ TRAIN = f"""async ([source, pictures, settings, seed]) => {{
 SUMS = f"async ([source, tables]) => {{ const own = {IMPORT}; return tables.map(own.bestSum); }}"
 
 
-class Head(nn.Module):
-    """The classifier of the app on features as they are, each view by itself."""
-
-    def __init__(self, weights, scale):
-        super().__init__()
-        self.classifier = CosineClassifier(WIDTH, len(weights), scale)
-        self.classifier.weight.data = torch.tensor(weights)
-
-    def forward_views(self, views):
-        return [Outputs(view, self.classifier(view)) for view in views]
-
-
-def asked(seed: int, novel: int, **changes) -> dict:
-    """A batch of three views, a head with a past, and settings, that both languages get."""
-    random = torch.Generator().manual_seed(seed)
-    settings = what_if.training_settings() | {"seen": 10 - novel} | changes
-    views = torch.randn(3, ROWS, WIDTH, generator=random).tolist()
-    targets = torch.randint(settings["seen"], (LABELED,), generator=random).tolist()
-    weights, past = (torch.randn(10, WIDTH, generator=random).tolist() for _ in range(2))
-    return {"views": views, "targets": targets, "weights": weights, "past": past, "settings": settings}
-
-
-def in_python(one: dict) -> dict:
-    """The loss of `lps.methods.lps` on the batch, and the weights after a step of torch's SGD."""
-    settings = one["settings"]
-    network = Head(one["weights"], settings["cosine_scale"])
-    names = ("margin_scale", "entropy_weight", "temperature")
-    method = LPS(network, Classes(settings["seen"], 10), **{name: settings[name] for name in names})
-    views = [torch.tensor(view) for view in one["views"]]
-    labeled, unlabeled = (tuple(view[part] for view in views) for part in (slice(LABELED), slice(LABELED, None)))
-    batch = Batch(labeled, torch.tensor(one["targets"]), unlabeled, torch.arange(ROWS - LABELED))
-    loss, measured = method.loss(batch, Progress(5, 20, 0, 1))
-    optimizer = torch.optim.SGD(network.parameters(), lr=settings["lr"], momentum=settings["momentum"])
-    weights = network.classifier.weight
-    optimizer.state[weights]["momentum_buffer"] = torch.tensor(one["past"])
-    loss.backward()
-    optimizer.step()
-    kl, margins = float(measured["kl/margin"]), measured["margin"].tolist()
-    return {"total": float(loss), "kl": kl, "margins": margins, "weights": weights.tolist()}
-
-
 @pytest.mark.parametrize("changes", [{}, {"margin_scale": 20.0, "temperature": 0.1}, {"entropy_weight": 1.0}], ids=str)
 @pytest.mark.parametrize("novel", [1, 5, 8])
 def test_a_step_of_the_head_is_the_step_of_training(blank, novel, changes):
-    one = asked(novel, novel, **changes)
-    theirs, ours = json.loads(blank.evaluate(STEP, [what_if.TRAINING, one])), in_python(one)
-    for name, value in ours.items():
-        found, expected = (torch.tensor(numbers, dtype=torch.float32) for numbers in (theirs[name], value))
-        torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+    from tests.browser import steps_in_python
+
+    one = steps_in_python.features(novel, novel, **changes)
+    found = json.loads(blank.evaluate(STEP, [what_if.TRAINING, one]))
+    for name, expected in steps_in_python.step_of_features(one).items():
+        pair = np.float32(found[name]), np.float32(expected)
+        np.testing.assert_allclose(*pair, rtol=2e-5, atol=2e-5, equal_nan=False)
 
 
 @pytest.mark.parametrize("seed, novel", [(0, 5), (3, 8), (4, 1)])
 def test_split_and_scores_are_those_of_the_app(blank, seed, novel):
+    from benchmarks.digit_features import split_of  # torch, which every worker would import
+
     settings = what_if.training_settings() | {"seen": 10 - novel, "steps": 40}
     found = blank.evaluate(TRAIN, [what_if.TRAINING, digit_features.pack_features(), settings, seed])
     split, truth = split_of(seed, 10 - novel), sources.load("digits").labels

@@ -37,7 +37,6 @@ from lps.studies import sweep_layout, sweeps
 from tests.patience import until
 from tests.queued_runs import waiting_runs
 from tests.shares import in_turn
-from tests.short_runs import FEW, assert_same_end
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
@@ -264,6 +263,8 @@ def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
 @pytest.mark.turn(0, 2)
 def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_two_processes_here(root, monkeypatch):
     """Two tasks of one job, as if they were two nodes: real training, real ranks, one checkpoint."""
+    from tests.short_runs import assert_same_end  # torch and scikit-learn, which every worker would import
+
     settings = {"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu", "lr": 0.001, "processes": 2}
     here, run = (create_run(root, configure(settings)) for _ in range(2))
     trainer = launcher.TRAINER
@@ -450,6 +451,8 @@ def test_an_array_predicts_together(root, tmp_path, trained_run):
 @pytest.mark.turn(1, 2)
 def test_a_run_on_several_processes_has_them_inside_its_job(root):
     """A node with GPUs is not here; the processes are started and stopped in the same way."""
+    from tests.short_runs import FEW
+
     settings = FEW | {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
     run = create_run(root, configure(settings))
     launcher.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
