@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ("torch", "torchvision", "sklearn.cluster", "lps.__main__", "lps.training.loop", "lps.training.checkpoints")
+MODULES = ("torch", "sklearn.cluster", "lps.__main__", "lps.training.loop", "lps.training.checkpoints")
 
 
 class Forks:
