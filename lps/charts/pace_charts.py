@@ -129,5 +129,5 @@ def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> 
     figure.update_xaxes(unifiedhovertitle={"text": "Epoch %{x}"})
     reach = max((float(values.abs().max()) for values in columns.values() if len(values)), default=0.0)
     zero = {"zeroline": True, "zerolinecolor": colors.muted, "zerolinewidth": 1}
-    figure.update_yaxes(tickformat="+d" if reach >= 4 else "+.1f", nticks=5, **zero)
-    return figure
+    zero["labelalias"] = {"+0": "0", "+0.0": "0"}
+    return figure.update_yaxes(tickformat="+d" if reach >= 4 else "+.1f", nticks=5, **zero)

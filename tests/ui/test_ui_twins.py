@@ -135,6 +135,11 @@ def test_difference_is_taken_where_both_have_the_epoch():
     assert pace_charts.difference(wide, turned, "accuracy/novel", absolute=True).tolist() == pytest.approx([-20])
 
 
+def test_zero_has_no_sign_on_the_axis_of_differences():
+    axis = pace_charts.differences({"Novel": pd.Series({1: 0.0, 2: 10.0})}, 2, LIGHT).layout["yaxis"]
+    assert (axis["tickformat"], axis["labelalias"]["+0"]) == ("+d", "0")
+
+
 def test_axes_hold_the_values_of_all_runs():
     one = History(epochs=pd.DataFrame({"kl": [0.2, 0.1]}, index=[1, 2]))
     two = History(
@@ -202,6 +207,12 @@ def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
         assert titles.name_in_symbols(kept, asked) == "C=10, w=0.5, lps seed 0"
     for kept in ("use_margin=false, lps seed 0", "without margin, lps seed 0", "my margin_scale=10"):
         assert titles.name_in_symbols(kept, asked) == kept
+    varied = ("margin_scale", "entropy_weight", "use_margin")
+    title = "LPS, margin_scale=5, entropy_weight=0.5, epochs=3 on digits, seed 0"
+    changed = config.configure({"margin_scale": 5.0, "entropy_weight": 0.5, "epochs": 3})
+    assert titles.name_in_symbols(title, changed, varied) == "C=5, w=0.5, LPS seed 0 on digits"
+    assert titles.name_in_symbols(title, changed) == title
+    assert titles.name_in_symbols("my run, seed 0", changed, varied) == "my run, seed 0"
     assert titles.symbols("lps")["C"] == "margin_scale" and titles.symbols("gone") == {}
 
 

@@ -390,6 +390,10 @@ function showHand(graph, at) {
   style.transform = `translateX(${xaxis._offset + x}px)`;
   style.top = `${size.t}px`;
   style.height = `${size.h}px`;
+  const panels = graph._fullLayout._subplots.yaxis.map((id) => graph._fullLayout[id.replace("y", "yaxis")]);
+  const edges = panels.map(({ _offset, _length }) => [_offset - size.t, _offset - size.t + _length]).sort(([a], [b]) => a - b);
+  const stops = edges.map(([top, bottom]) => `#0000 ${top}px, currentColor ${top}px ${bottom}px, #0000 ${bottom}px`);
+  style.background = `linear-gradient(${stops.join(", ")})`; // between panels are their titles
 }
 
 function draw(graph, text) {

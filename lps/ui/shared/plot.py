@@ -25,7 +25,7 @@ LABELS = (_FOLDER / "line_ends.js").read_text(encoding="utf-8")
 _SCRIPT = LABELS + (_FOLDER / "plot.js").read_text(encoding="utf-8")
 _STYLE = """
 .lps-plot { width: 100%; position: relative; }
-.lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; background: currentColor; pointer-events: none; }
+.lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; pointer-events: none; }
 .lps-plot-ends { position: absolute; pointer-events: none; font-size: 12px; line-height: 15px; }
 .lps-plot-ends span { position: absolute; white-space: pre; pointer-events: auto; cursor: default;
   border-left: 3px solid; padding-left: 5px; }
