@@ -2,8 +2,8 @@
 
 A setting with its value has one full name, as after `--set`: `margin_scale=5`. Titles, menus of runs, tables,
 headings and messages use it. The symbol of formulas, `C=5`, is used where the width is fixed and a legend or tooltip
-has the full name: labels inside a chart, the run list beside charts, the name column of Runs. The label of a field or
-a column, which is a setting without a value, is in words: "Margin scale".
+has the full name: labels inside a chart, the run list beside charts, the first column of Runs and Compare. The label
+of a field or a column, which is a setting without a value, is in words: "Margin scale".
 """
 
 import re
@@ -141,16 +141,34 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
     return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
 
 
-def name_in_symbols(name: str, config: Config) -> str:
-    """Shorten a name of a sweep for a narrow column: "margin_scale=5, lps seed 0" becomes "C=5, lps seed 0"."""
-    if not is_of_sweep(name, config):
+def name_in_symbols(name: str, config: Config, varied: Sequence[str] = ()) -> str:
+    """Shorten a name of a sweep for a narrow column: "margin_scale=5, lps seed 0" becomes "C=5, lps seed 0".
+
+    varied: settings in which runs of the table differ. The title of a run without a name begins with them: "C=5, LPS
+    seed 0 on digits".
+    """
+    if is_of_sweep(name, config):
+        return settings_in_symbols(name, config)
+    method = method_title(config.method)
+    data = name.removesuffix(f", seed {config.seed}").rpartition(" on ")[2]
+    if not name.startswith(method) or not name.endswith(f" on {data}, seed {config.seed}"):
         return name
+    try:
+        keys = [key for key in varied if key in config.changed and key not in NOT_NAMED]
+    except UserError:  # its data set or method is gone or broken
+        return name
+    words = without_paths([setting_in_symbols(config.method, key, config.get(key)) for key in keys])
+    return ", ".join([*words, f"{method} seed {config.seed} on {data}"]) if words else name
+
+
+def settings_in_symbols(label: str, config: Config) -> str:
+    """Return the label of a run or group with its settings as in formulas: "LPS, margin_scale=5" becomes "LPS, C=5"."""
     symbol_by_words = {
         describe(key, value): setting_in_symbols(config.method, key, value)
         for describe in (setting_in_words, _in_words_of_0_3)
         for key, value in config.hyperparameters.items()
     }
-    return ", ".join(symbol_by_words.get(part, part) for part in name.split(", "))
+    return ", ".join(symbol_by_words.get(part, part) for part in label.split(", "))
 
 
 def symbols(method: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from lps.tables.run_names import Name, Vocabulary
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 # The default columns of the Runs table. A measurement can be one, too: "memory/device_gb" (peak GPU memory). Their
 # headings are `RUN_COLUMN_HEADS` in lps/ui/runs/run_filters.py.
-_COLUMNS_BEFORE_SETTINGS = ("state", *NUMBERS)
+_COLUMNS_BEFORE_SETTINGS = (*NUMBERS, "state")  # a phone shows two columns beside the name
 _COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MAX_VARYING = 6  # settings that a table shows by default
 _NEVER = (
@@ -26,7 +26,7 @@ _varying_cache: list[tuple[dict[int, Config | None], list[str]]] = []  # the las
 
 
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
-    """Return the columns shown by default: state and accuracies, a few settings that vary, then the rest."""
+    """Return the columns shown by default: accuracies and state, a few settings that vary, then the rest."""
     varies = [key for key in varying_settings(entries) if key not in _COLUMNS_AFTER_SETTINGS]
     return [*_COLUMNS_BEFORE_SETTINGS, *varies[:_MAX_VARYING], *_COLUMNS_AFTER_SETTINGS]
 

@@ -22,7 +22,7 @@ from lps.tables import grouping, run_names
 from lps.tables.run_names import Vocabulary
 from lps.ui.runs import grouped_rows, run_filters, table
 from lps.ui.runs.run_filters import RunFilters
-from lps.ui.shared import notices
+from lps.ui.shared import data_table, notices
 from tests import sample_runs
 from tests.visiting import PAGES, visit, words_of
 
@@ -101,7 +101,8 @@ def test_the_table_says_what_the_records_say(root, runs_by_name, recordings):
     for head, name in (("Seen", "accuracy/seen"), ("Novel", "accuracy/novel"), ("All", "accuracy/all")):
         assert row[head] == pytest.approx(100 * last[name], abs=0.051)
     assert row["Gap"] == pytest.approx(row["Seen"] - row["Novel"], abs=0.11)
-    assert (row["Epochs"], row["Of"], row["Method"], row["Data set"], row["Seed"]) == (20, 20, "LPS", "digits", 0)
+    heads = ["Epochs", "Planned epochs", "Method", "Data set", "Seed"]
+    assert row[heads].tolist() == [20, 20, "LPS", "digits", 0]
     assert list(row["State"]) == ["Finished"] and list(row["Alarms"]) == []
     failed = table.loc["LPS, epochs=20 on digits, seed 0"]
     assert list(failed["State"]) == ["Failed"] and list(failed["Alarms"]) == ["Loss not finite"]
@@ -123,11 +124,18 @@ def test_all_below_seen_and_novel_is_explained_where_a_row_of_an_own_run_shows_i
     assert ABOUT_LOW_ALL in table.make_column(Vocabulary().find("accuracy/all"), [], [], False).config["help"]
 
 
+@pytest.mark.parametrize("length, width", [(20, 152), (34, 242), (44, 242)])
+def test_a_column_of_names_leaves_room_for_a_score_but_cuts_no_two_names_alike(length, width):
+    assert data_table.label_width(["a" * length, "b" * length]) == width
+    assert data_table.label_width(["a" * 44 + "1", "a" * 44 + "2"]) == 312 and data_table.label_width([]) == 70
+
+
 def test_the_column_of_names_explains_the_symbols_of_sweeps(root):
     named = sample_runs.make_run(root, name="margin_scale=10, lps seed 0")
     entry = run_index.read_run_row(named)
     assert "C=10" in table.name_of(entry)
-    assert "C = margin_scale" in table.make_column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
+    column = table.make_column(run_names.FIELDS["name"], [entry], [table.name_of(entry)], True)
+    assert "C = margin_scale" in column.config["help"]
 
 
 @pytest.mark.slow
@@ -187,7 +195,8 @@ def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_p
 
 def test_a_column_of_a_setting_has_its_label_and_says_its_key():
     assert run_filters.column_heading("split.num_novel") == "Novel classes"
-    assert run_filters.column_heading("network.name") == "Network name" and run_filters.column_heading("epochs") == "Of"
+    assert run_filters.column_heading("network.name") == "Network name"
+    assert run_filters.column_heading("epochs") == "Planned epochs"
     assert run_filters.column_heading("pretrain.epochs") == "Pretrain epochs"
     assert run_filters.column_heading("memory/device_gb") == "Peak GPU memory, GB"
     assert run_filters.column_heading("accuracy/novel - accuracy/seen") == "Novel − Seen"

@@ -26,7 +26,7 @@ SORTS = {
 _DIRECTIONS = {"": "rising", "-": "falling"}
 RUN_COLUMN_HEADS = {  # of the table; other columns have the labels of their settings
     "name": "Name", "state": "State", "accuracy/seen": "Seen", "accuracy/novel": "Novel", "accuracy/all": "All",
-    "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Of", "alarm": "Alarms", "method": "Method",
+    "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Planned epochs", "alarm": "Alarms", "method": "Method",
     "dataset": "Data set", "seed": "Seed", "tag": "Tags", "id": "Id", "launched": "Launched", "note": "Note",
     "split.num_novel": "Novel classes", "kl": "KL",
 }  # fmt: skip

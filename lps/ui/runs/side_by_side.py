@@ -35,7 +35,7 @@ def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: boo
         st.caption(f"All {num_equal} settings and facts are equal.")
         return
     columns = [
-        Column("Of", lambda row: row[0], "text", width=110),
+        Column("Part", lambda row: row[0], "text", width=110),
         Column("Setting or fact", lambda row: row[1], "text", pinned=True),
         *(Column(head, lambda row, index=index: row[index]) for index, head in enumerate(_column_heads(names), 2)),
         Column("Differs", lambda row: row[4], hidden=not is_all),

@@ -26,7 +26,7 @@ _ROWS = 11  # of a long table in sight
 _CHIP_COLORS = {"green": "#2f8f83", "blue": "#1f6fb4", "orange": "#d9661f", "red": "#b3265e", "violet": "#8a5fb0"}
 _GRAY = "#77808c"
 _WIDTHS = {
-    "name": 210, "state": 95, "epoch": 64, "epochs": 48, "alarm": 130, "method": 90, "dataset": 80, "seed": 48,
+    "state": 95, "epoch": 64, "alarm": 130, "method": 90, "dataset": 80, "seed": 48,
     "tag": 140, "id": 75, "launched": 130, "note": 200,
 }  # fmt: skip
 _HELP = {
@@ -180,6 +180,9 @@ def _read_column(entries: Sequence[RunRow], name: Name) -> list:
     if name.key == "method":
         method_titles = {method: titles.method_title(method) for method in {entry.method for entry in entries}}
         return [method_titles[entry.method] for entry in entries]
+    if name.key == "name":
+        varied = columns.varying_settings(entries)
+        return [name_of(entry, varied) for entry in entries]
     read_cell = _CELL_READERS.get(name.key)
     if read_cell:
         return [read_cell(entry) for entry in entries]
@@ -194,14 +197,13 @@ def differences_from(column: Sequence[float | None], baseline: float | None) -> 
     return [None if value is None or baseline is None else round(value - baseline, 1) + 0.0 for value in column]
 
 
-def name_of(entry: RunRow) -> str:
-    """Return the name of a run, and whether it is hidden."""
-    name = titles.name_in_symbols(entry.name, entry.config) if entry.config else entry.name
+def name_of(entry: RunRow, varied: Sequence[str] = ()) -> str:
+    """Return the name of a run, and whether it is hidden. varied: settings in which runs of the table differ."""
+    name = titles.name_in_symbols(entry.name, entry.config, varied) if entry.config else entry.name
     return f"{name}{' (hidden)' * entry.hidden}"
 
 
 _CELL_READERS = {
-    "name": lambda entry: name_of(entry),
     "state": lambda entry: [theme.BADGES[entry.shown_state][0]],
     "epoch": lambda entry: entry.measured.recent.epoch or None,
     "alarm": lambda entry: entry.troubles,
@@ -216,7 +218,8 @@ def make_column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: 
     """Return the column of `cells`, in the format of `name`."""
     options = {"width": _column_width(name), "pinned": pinned, "help": _HELP.get(name.key) or _column_help(name)}
     if name.key == "name":
-        symbols = titles.explain_symbols(map(name_of, entries), (entry.method for entry in entries))
+        symbols = titles.explain_symbols(cells, (entry.method for entry in entries))
+        options["width"] = data_table.label_width(cells)
         options["help"] = f"Symbols: {symbols}" if symbols else options["help"]
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":

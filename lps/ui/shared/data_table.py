@@ -10,6 +10,7 @@ import streamlit as st
 from lps.ui.shared import theme
 
 EMPTY = "–"  # shown for a cell without a value
+_LETTERS = 34  # of a name that a column shows
 _ROW_HEIGHT = 35  # pixels of a row that can be selected
 _KINDS = {
     "any": st.column_config.Column,
@@ -54,6 +55,19 @@ class Column:
         """Return the cells from top to bottom, None for an empty one."""
         cells = map(self.cells, rows) if callable(self.cells) else self.cells
         return [None if isinstance(cell, str) and not cell else cell for cell in cells]
+
+
+def label_width(labels: Sequence[str]) -> int:
+    """Return the width of a column of names in pixels: room for a score beside it on a phone, but no two cut alike."""
+    longest = max(map(len, labels), default=0)
+    num_letters = next(n for n in range(min(_LETTERS, longest), longest + 1) if not _num_alike(labels, n))
+    return min(460, max(70, round(24 + 6.4 * num_letters)))
+
+
+def _num_alike(labels: Sequence[str], num_letters: int) -> int:
+    """Return how many labels look like another one if only `num_letters` of them are shown."""
+    distinct = set(labels)
+    return len(distinct) - len({label[:num_letters] for label in distinct})
 
 
 def table_data(columns: Sequence[Column], rows: Sequence = ()):
