@@ -247,6 +247,15 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     )
 
 
+def test_the_column_of_groups_has_symbols_so_that_a_phone_has_room_for_scores(tmp_path):
+    pair = [
+        make_run(tmp_path, epochs=1, settings={"margin_scale": scale, "entropy_weight": 0.5}, seed=seed)
+        for seed, scale in enumerate((2.0, 10.0))
+    ]
+    column = scores.label_column(run_groups.group_runs(scored_of(*pair)))
+    assert column.cells == ["LPS, C=2", "LPS, C=10"] and "C = margin_scale" in column.config["help"]
+
+
 @pytest.mark.slow
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))

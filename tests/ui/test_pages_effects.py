@@ -141,7 +141,7 @@ def test_values_and_ablations_are_held_against_the_usual_ones(root):
     make(root, use_margin=False)
     app = visit("effects")
     (setting,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)
-    assert list(setting["Group"]) == ["margin_scale=5"]
+    assert list(setting["Group"]) == ["C=5"]
     assert "difference from margin_scale=10" in charts_of(app)["against_intervals"]["alt"]
     app = visit("effects", view="ablation")
     (ablated,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)

@@ -43,7 +43,6 @@ from lps.ui.shared import (
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
-from lps.ui.shared.scores import label_width
 from lps.wording import counted
 
 MAX_RUNS = 48  # runs that are compared without a choice: eleven methods with four seeds fit
@@ -219,7 +218,7 @@ def _explain_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], b
     band_texts["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
     sentences = ["Each line is the mean of n runs at each epoch.", band_texts.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
-        sentences.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
+        sentences.append("As recorded during training: protocol ORCA; seen accuracy as each method defines it.")
     pooled = [
         label
         for label, group_members in members.items()
@@ -247,7 +246,7 @@ def _show_differences(groups: list[Group]) -> None:
         return
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
-    columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=label_width(groups)))
+    columns = [scores.label_column(groups), *columns]
     data_table.show_data_table(columns, groups, "The settings in which the groups differ", max_rows=len(groups))
     st.caption("A setting that only some methods have is listed if at least one run changes it from the default.")
 

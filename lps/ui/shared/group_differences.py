@@ -20,6 +20,7 @@ from lps.scores import estimates
 from lps.scores.estimates import INTERVAL
 from lps.settings import catalog, cli_args
 from lps.settings.parameters import text_of
+from lps.store import titles
 from lps.ui.shared import data_table, escape, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
@@ -86,7 +87,7 @@ def _pick_baseline(groups: Sequence[Group], field_name: str, default_group: Grou
     labels = {name: group.label for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         help_text = "Choose a baseline for its settings, not for its numbers: the best of many runs is partly luck"
-        name = url_fields.choose_one(st.selectbox, field_name, "Baseline", labels, width=330, help=help_text)
+        name = url_fields.choose_one(st.selectbox, field_name, "Baseline", labels, width=460, help=help_text)
         measurement_labels = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
         column = url_fields.choose_one(
             st.segmented_control, f"{field_name}_of", "Difference in", measurement_labels, required=True
@@ -104,13 +105,15 @@ def id_of_group(group: Group) -> str:
 def _difference_columns(comparison: GroupComparison, column: str) -> list[Column]:
     """Return the columns: what can be said of `column`, and every difference with its interval, bold if significant."""
     differences_by_row = [comparison.differences.get((row, column)) for row in comparison.rows]
-    labels = [comparison.groups[row].label for row in comparison.rows]
-    references = [comparison.references[row].label for row in comparison.rows]
+    references = [
+        titles.settings_in_symbols(group.label, group.config)
+        for group in (comparison.references[row] for row in comparison.rows)
+    ]
     about_seeds = (
         "Number of seeds needed to detect this difference with a probability of 80 %, given the spread measured here"
     )
     columns = [
-        Column("Group", labels, "text", pinned=True, width=scores.label_width(comparison.groups)),
+        scores.label_column([comparison.groups[row] for row in comparison.rows]),
         Column(
             f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in differences_by_row]
         ),

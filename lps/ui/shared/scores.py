@@ -119,9 +119,12 @@ def explain_low_all(columns: Sequence[Column], is_own: Iterable[bool] = itertool
         st.caption(f"{ABOUT_LOW_ALL}.")
 
 
-def label_width(groups: Sequence[Group]) -> int:
-    """Return the width of the labels in pixels, wide enough for three settings and a data set."""
-    return min(460, max(70, 24 + 7 * max(len(group.label) for group in groups)))
+def label_column(groups: Sequence[Group]) -> Column:
+    """Return the pinned column of the groups' labels, with symbols of settings so that a phone has room for scores."""
+    labels = [titles.settings_in_symbols(group.label, group.config) for group in groups]
+    symbols = titles.explain_symbols(labels, (group.config.method for group in groups))
+    about = "Method, and the settings that differ between the rows" + f". Symbols: {symbols}" * bool(symbols)
+    return Column("Group", labels, "text", pinned=True, width=data_table.label_width(labels), help=about)
 
 
 def style_table(groups: Sequence[Group]):
@@ -131,16 +134,7 @@ def style_table(groups: Sequence[Group]):
 
 def _score_columns(groups: Sequence[Group]) -> list[Column]:
     winners = differences.best_cells(groups)
-    columns = [
-        Column(
-            "Group",
-            lambda group: group.label,
-            "text",
-            pinned=True,
-            width=label_width(groups),
-            help="Method, and the settings that differ between the rows",
-        )
-    ]
+    columns = [label_column(groups)]
     for column, (head, help_text) in SCORE_COLUMNS.items():
         scale = 1 if column == "time" else 100
         numbers = [group.mean(column) * scale for group in groups]
