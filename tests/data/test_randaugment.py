@@ -9,6 +9,7 @@ from benchmarks import pil_views
 from lps.data import randaugment
 from lps.data.batches import seeded
 from lps.data.randaugment import LEVELS, OPERATIONS, apply_operations, rand_augment
+from tests.shares import in_turn
 
 CPU = torch.device("cpu")
 SIZES = [(3, 32, 32), (1, 28, 28), (3, 17, 33), (3, 3, 2)]
@@ -44,7 +45,7 @@ def one_for_all(images, operation, level, sign):
     return apply_operations(images, *(torch.full((len(images),), value) for value in (operation, level, sign)))
 
 
-@pytest.mark.parametrize("channels, height, width", SIZES)
+@pytest.mark.parametrize("channels, height, width", in_turn(SIZES, 2))
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_operation_makes_the_pixels_of_pil(name, channels, height, width):
     images = pictures(channels, height, width)
