@@ -49,6 +49,11 @@ def with_minus(text: str) -> str:
     return re.sub(r"(^|[\s\[(])-(?=\d)", r"\1−", text)
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Format a share as "62 %"; no line breaks between number and sign."""
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
 def share_of(share: float, count: int) -> str:
     """Format a share of `count` things: "62.5 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
     return f"{part_of(share, count)} of {count:,}"

@@ -87,7 +87,7 @@ def words_of(at: AppTest) -> str:
     """Return all texts of a page as a user reads them, without the marks that make them literal."""
     parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.error, *at.subheader, *at.title]
     words = [part.value for part in parts] + [box.label for box in at.expander]
-    return "\n".join(words).replace("\\", "").replace("\u2060", "")
+    return "\n".join(words).replace("\\", "").replace("\u2060", "").replace("\u00a0", " ")
 
 
 def column_of(address: str, kind: type) -> np.ndarray:

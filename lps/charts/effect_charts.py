@@ -18,7 +18,7 @@ from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.scores import estimates
 from lps.settings.parameters import text_of
-from lps.wording import counted, with_minus
+from lps.wording import counted, percent, with_minus
 
 MEASURES = {
     "novel": "Novel accuracy",
@@ -370,9 +370,9 @@ def importance(importances: Sequence[Importance], colors: Palette) -> Chart:
     """Draw the share of each setting as a bar, the largest on top; a tick marks the mean share without any effect."""
     items = list(reversed(importances))
     names = [figures.escape_text(item.setting) for item in items]
-    labels = [f"{name} · {item.share:.0%}" for name, item in zip(names, items)]
+    labels = [f"{name} · {percent(item.share)}" for name, item in zip(names, items)]
     figure = figures.blank_figure(_BAR * len(items) + 76, colors)
-    hover = [f"{name}, {item.values} values<br>{item.share:.1%}" for name, item in zip(names, items)]
+    hover = [f"{name}, {item.values} values<br>{percent(item.share, 1)}" for name, item in zip(names, items)]
     shares = np.array([item.share for item in items])
     figures.add_side_bars(figure, shares, labels, "Share", colors, hovertext=hover)
     marker = {"symbol": "line-ns-open", "size": 18, "color": colors.ink, "line": {"width": 2, "color": colors.ink}}

@@ -12,6 +12,7 @@ from lps.settings.parameters import text_of
 from lps.studies.search_driver import in_words
 from lps.studies.search_results import SearchResult, Trial, best_so_far
 from lps.studies.search_space import Dimension
+from lps.wording import percent
 
 _NAMES = {"complete": "Finished", "pruned": "Stopped early", "running": "Running"}
 _BAR = 34  # pixels
@@ -97,7 +98,7 @@ def parallel(result: SearchResult, colors: Palette) -> Chart:
 def importance(shares: dict[str, float], colors: Palette) -> Chart:
     """Draw the share of every setting as a bar, the largest on top."""
     items = list(reversed(shares.items()))
-    labels = [f"{figures.escape_text(name)} · {share:.0%}" for name, share in items]
+    labels = [f"{figures.escape_text(name)} · {percent(share)}" for name, share in items]
     figure = figures.blank_figure(_BAR * len(items) + 60, colors)
     hover = {"hovertemplate": "%{x:.1%}<extra></extra>"}
     figures.add_side_bars(figure, np.array([share for _, share in items]), labels, "Share", colors, **hover)

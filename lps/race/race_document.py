@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 _COLORS = ("seen", "novel", "ink", "muted", "grid")
 _GROUND = ("#ffffff", "#12161d")  # of .streamlit/config.toml
 FRAME = (_HERE / "frame.html.j2").read_text(encoding="utf-8")  # the script fills it
-SCRIPT = offline.script(_HERE / "race.js")
+SCRIPT = offline.as_script((_HERE / "race.js").read_bytes())
 
 
 @cache
@@ -31,7 +31,7 @@ def render(race: dict) -> str:
     """Return the file of a `race_data.race_of_runs`: it loads nothing and runs no script but its own."""
     return offline.page(
         _HERE / "race.html.j2",
-        [SCRIPT + offline.script(_HERE / "document.js")],
+        [SCRIPT + offline.as_script((_HERE / "document.js").read_bytes())],
         style(),
         title=" against ".join(f"{run['letter']} {run['title']}" for run in race["runs"]),
         data=offline.inside_script(json.dumps(race, allow_nan=False, separators=(",", ":"))),

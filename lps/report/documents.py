@@ -81,17 +81,17 @@ class Section:
 
 def usual_size() -> int:
     """Return the approximate bytes of a file with charts; nearly all of it is plotly.js, which is included once."""
-    return (chart.LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
+    return chart.LIBRARY.stat().st_size + _OWN_BYTES
 
 
 def render(title: str, subtitle: Sequence[str], sections: Sequence[Section], footer: str) -> str:
     """Render the whole file. subtitle: lines below the title. Sections without blocks are left out."""
     filled = [section for section in sections if section.blocks]
     figures = [block.figure for section in filled for block in section.blocks if block.kind == "chart"]
-    paths = (chart.LIBRARY / "plotly.min.js", _HERE / "document.js") if figures else ()
+    sources = (chart.read_library(), (_HERE / "document.js").read_bytes()) if figures else ()
     return offline.page(
         _HERE / "document.html.j2",
-        [offline.script(path) for path in paths],
+        list(map(offline.as_script, sources)),
         (_HERE / "document.css").read_text(encoding="utf-8"),
         title=title,
         subtitle=subtitle,

@@ -38,10 +38,10 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 @cache
-def script(path: Path) -> str:
-    """Read a script for use between tags, with the line ends that a browser hashes."""
-    text = path.read_bytes().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    assert "</script" not in text.lower() and "<!--" not in text, path
+def as_script(source: bytes) -> str:
+    """Return a script for use between tags, with the line ends that a browser hashes."""
+    text = source.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    assert "</script" not in text.lower() and "<!--" not in text, text[:80]
     return text
 
 

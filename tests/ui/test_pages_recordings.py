@@ -50,7 +50,7 @@ def root(tmp_path, monkeypatch, unchanged_recordings):
 
 
 def texts(at) -> str:
-    return "\n".join(element.value for element in [*at.markdown, *at.caption]).replace("\\", "")
+    return "\n".join(element.value for element in [*at.markdown, *at.caption]).replace("\\", "").replace("\u00a0", " ")
 
 
 def named(name: str) -> Run:

@@ -39,7 +39,7 @@ from lps.ui.shared import (
 )
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import counted
+from lps.wording import counted, percent
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
 _MAX_ASSOCIATED = 3  # pairs of settings that are named
@@ -406,7 +406,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
         st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
         return
     if importances:
-        alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in importances)
+        alt = ", ".join(f"{item.setting} {percent(item.share)}" for item in importances)
         figure = effect_charts.importance(importances, theme.current_palette())
         scoring = group_differences.scoring_of([Group("", tuple(scored))])
         code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)

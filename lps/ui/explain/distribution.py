@@ -17,6 +17,7 @@ from lps.ui.pictures import points
 from lps.ui.shared import escape, select, theme, url_fields
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
+from lps.wording import percent
 
 MADE_UP_SEEN = 5
 MADE_UP = (*(f"S{i}" for i in range(1, 6)), *(f"N{i}" for i in range(1, 6)))  # classes of a distribution made by hand
@@ -301,7 +302,7 @@ def _type_values(belief: ClassEstimate) -> ClassEstimate:
 
 
 def _show_distribution(belief: ClassEstimate) -> None:
-    sizes = f"{belief.group_share('seen'):.0%} of its guesses", f"{belief.group_share('novel'):.0%}"
+    sizes = f"{percent(belief.group_share('seen'))} of its guesses", percent(belief.group_share("novel"))
     sentence = (
         f"The model gives {sizes[0]} to the {belief.seen} :blue[**seen**] classes and {sizes[1]} to the "
         f"{belief.classes - belief.seen} :orange[**novel**] ones."

@@ -9,6 +9,7 @@ from lps.ui.explain import url_sliders
 from lps.ui.explain.distribution import ClassEstimate, data_prior, method_title
 from lps.ui.shared import escape, theme, url_fields
 from lps.ui.shared.plot import plot
+from lps.wording import percent
 
 _DIRECTIONS = {
     margin_math.PRIOR_FIRST: "KL(π‖π̂), as in the authors' code",
@@ -47,9 +48,10 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
     st.markdown(_explain_divergence(belief, divergences, prior))
     if prior is None and belief.truth is not None and np.ptp(belief.truth) > 0:
         st.markdown(
-            f"The classes of this example differ in size: the largest has {belief.truth.max():.0%} of the images, the "
-            f"smallest {belief.truth.min():.0%}. Equal shares are a wrong target here: even if the model is right, KL "
-            "and margins stay above 0 and push it away from the truth. Choose *As in the data* to see them vanish."
+            f"The classes of this example differ in size: the largest has {percent(belief.truth.max())} of the images, "
+            f"the smallest {percent(belief.truth.min())}. Equal shares are a wrong target here: even if the model is "
+            "right, KL and margins stay above 0 and push it away from the truth. Choose *As in the data* to see them "
+            "vanish."
         )
     _compare_with_record(belief, divergences[direction], direction, prior)
     return divergences[direction], prior
@@ -87,7 +89,7 @@ def _explain_divergence(belief: ClassEstimate, divergences: dict[str, float], pr
     if max(prior_first, estimate_first) < 0.0005:
         return "Both are 0: the predicted shares equal the prior. Both grow as the shares move away from the prior."
     starved = int(np.argmin(belief.shares))
-    share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
+    share = percent(belief.shares[starved], 1) if belief.shares[starved] >= 0.0005 else "less than 0.1\u00a0%"
     least = "" if prior is not None else f" KL(π̂‖π) is at most log {belief.classes} = {np.log(belief.classes):.2f}."
     return (
         "0 means a perfect match. KL(π‖π̂) grows without limit when the share of a class goes to 0 (the rarest here: "
@@ -200,7 +202,9 @@ def explain_sign(belief: ClassEstimate, values: np.ndarray, sureness: float) -> 
     if values[largest] < 0.005:
         return "Every margin is 0: no class is held back, and training is plain cross-entropy. This is the goal of LPS."
     pull_shares = margin_math.pull_left(sureness, values)
-    keeps = {k: f"{pull_shares[k]:.0%}" if pull_shares[k] >= 0.005 else "less than 1%" for k in (largest, smallest)}
+    keeps = {
+        k: percent(pull_shares[k]) if pull_shares[k] >= 0.005 else "less than 1\u00a0%" for k in (largest, smallest)
+    }
     held_note = ": it is **held back**" if pull_shares[smallest] - pull_shares[largest] >= _EVEN else ""
     text = (
         "The margin is **added** to the logit of the right class during training, so the loss treats an image as "

@@ -18,7 +18,7 @@ from lps.ui.explain.distribution import ClassEstimate, method_title, show_epochs
 from lps.ui.pictures import points
 from lps.ui.shared import escape, theme
 from lps.ui.shared.plot import plot
-from lps.wording import counted
+from lps.wording import counted, percent
 
 _GROUPS = ("seen", "novel")
 _PARTS = 50  # steps of the curves without a run
@@ -58,7 +58,7 @@ def _show_usual(settings: dict) -> None:
         bounds = settings["threshold_novel_start"], settings["threshold_novel_end"]
         now = {"seen": settings["threshold_seen"], "novel": margin_math.threshold_novel(progress, *bounds)}
         st.latex(_threshold_formula(progress, *bounds, now["novel"]))
-        st.markdown(_describe_thresholds(now, f"After {progress:.0%} of the run"))
+        st.markdown(_describe_thresholds(now, f"After {percent(progress)} of the run"))
     with right:
         share = np.linspace(0, 1, _PARTS + 1)
         threshold_by_group = {
@@ -106,12 +106,12 @@ def _describe_thresholds(now: dict[str, float], time_text: str) -> str:
     """Describe the thresholds at a moment."""
     if set(now) != set(_GROUPS):
         conditions = " and ".join(
-            f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now
+            f"predicted as {group} needs a confidence of at least {percent(now[group])}" for group in now
         )
         return f"{time_text}, an image {conditions}." if conditions else f"{time_text}, nothing was recorded."
     text = (
-        f"{time_text}, a **:blue[seen]** guess counts if its confidence is at least {now['seen']:.0%}, a "
-        f"**:orange[novel]** guess if it is at least {now['novel']:.0%}. "
+        f"{time_text}, a **:blue[seen]** guess counts if its confidence is at least {percent(now['seen'])}, a "
+        f"**:orange[novel]** guess if it is at least {percent(now['novel'])}. "
     )
     if now["novel"] < now["seen"]:
         text += (
@@ -144,7 +144,7 @@ def _show_rates(history: History, epoch: int) -> None:
         for group in _GROUPS:
             values = history.column(f"pseudo_label/rate/{group}")
             if epoch in values.index:
-                st.metric(f"{group.capitalize()} guesses above the threshold", f"{values.loc[epoch]:.0%}", border=True)
+                st.metric(f"{group.capitalize()} guesses above the threshold", percent(values.loc[epoch]), border=True)
 
 
 def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
@@ -187,7 +187,9 @@ def _compute_passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[
 def describe_purity(groups: dict[str, Adoption]) -> str:
     """Say how many of the guesses above the threshold are right."""
     purities = [
-        f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
+        f"{percent(adoption.purity, 1)} of {group} guesses"
+        for group, adoption in groups.items()
+        if adoption.purity is not None
     ]
     return (
         f"Among the guesses that reach their threshold, {' and '.join(purities)} are correct."

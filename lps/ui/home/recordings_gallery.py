@@ -10,6 +10,7 @@ from lps.store import titles
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.ui.shared import escape, history, recordings, theme
+from lps.wording import percent
 
 _CARD, _SMALL_CARD = 230, 150  # pixels; as many cards beside each other as fit
 
@@ -46,12 +47,12 @@ def show_pace() -> None:
         return
     seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
     dotted_line = without_margin["accuracy/novel"].tolist() if len(without_margin) == len(with_margin) else []
-    alt = f"Seen and novel accuracy over {len(novel)} epochs; novel accuracy is {novel[-1]:.0%} at the end"
+    alt = f"Seen and novel accuracy over {len(novel)} epochs; novel accuracy is {percent(novel[-1])} at the end"
     caption = "Two recorded runs on handwritten digits: five classes are seen and five are novel. "
     if dotted_line:
-        alt += f", without the margin {dotted_line[-1]:.0%}"
-        caption += f"At the end, novel accuracy is {100 * novel[-1]:.0f} % with the margin and "
-        caption += f"{100 * dotted_line[-1]:.0f} % without it. Few pairs of runs differ as clearly as these two."
+        alt += f", without the margin {percent(dotted_line[-1])}"
+        caption += f"At the end, novel accuracy is {percent(novel[-1])} with the margin and "
+        caption += f"{percent(dotted_line[-1])} without it. Few pairs of runs differ as clearly as these two."
     else:
         caption += _describe_recording("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
@@ -127,7 +128,7 @@ def _describe_recording(part: str, run: Run, parts: dict[str, Run]) -> str:
 
 def _describe_accuracies(run_history: event_log.History) -> str:
     seen, novel = run_history.last("accuracy/seen"), run_history.last("accuracy/novel")
-    return f"Accuracy at the end: {100 * seen:.1f} % on seen and {100 * novel:.1f} % on novel classes."
+    return f"Accuracy at the end: {percent(seen, 1)} on seen and {percent(novel, 1)} on novel classes."
 
 
 def _describe_swallowed(num_swallowed: int, novel: int) -> str:
@@ -136,14 +137,14 @@ def _describe_swallowed(num_swallowed: int, novel: int) -> str:
 
 def _describe_part(part: str, run: Run, run_history: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
-        largest_gap, novel = 100 * run_history.column("accuracy/gap").max(), 100 * run_history.last("accuracy/novel")
+        largest_gap, novel = 100 * run_history.column("accuracy/gap").max(), run_history.last("accuracy/novel")
         return (
             "The novel classes keep up with the seen ones: their accuracy is never more than "
-            f"{largest_gap:.0f} points lower. At the end, it is {novel:.0f} %."
+            f"{largest_gap:.0f} points lower. At the end, it is {percent(novel)}."
         )
     if part == "no_margin":
         num_empty, num_new = recordings.empty_clusters(run)
-        sentence = f"Without the margin, novel accuracy is {100 * run_history.last('accuracy/novel'):.0f} % at the end."
+        sentence = f"Without the margin, novel accuracy is {percent(run_history.last('accuracy/novel'))} at the end."
         return (
             f"{sentence} {num_empty} of the {num_new} clusters for novel classes are almost empty."
             if num_empty
@@ -157,11 +158,11 @@ def _describe_part(part: str, run: Run, run_history: event_log.History, parts: d
         return _describe_swallowed(*recordings.count_swallowed(run))
     config = run.config()
     if config.split_imbalance > 1:
-        total, novel = (100 * run_history.last(f"accuracy/{name}") for name in ("all", "novel"))
+        total, novel = (run_history.last(f"accuracy/{name}") for name in ("all", "novel"))
         return (
             f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. The "
             f"setting prior = {config.prior} says which class sizes the run expects. At the end, accuracy is "
-            f"{total:.0f} % on all classes and {novel:.0f} % on novel classes."
+            f"{percent(total)} on all classes and {percent(novel)} on novel classes."
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""

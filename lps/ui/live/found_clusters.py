@@ -25,7 +25,7 @@ from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
 from lps.ui.shared import escape
-from lps.wording import capitalized, counted, share_of
+from lps.wording import capitalized, counted, percent, share_of
 
 _IN_SIGHT = {"opened": "true"}  # in the address of Clusters: the pictures of the open cluster are scrolled into sight
 _IN_TURN = _IN_SIGHT | {"turn": "true"}  # likewise: lps.ui.clusters.naming_wizard
@@ -203,7 +203,7 @@ def summarize_clusters(view: PredictionView) -> str:
         text += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
     else:
         text += "all are in classes that you labeled or named; no novel cluster is left. "
-    text += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
+    text += f"The mean confidence is {percent(float(np.mean(view.network.confidence)))}. "
     text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
         return f"{text}: {', '.join(flagged)}. A flag marks a cluster that may be wrong."

@@ -20,7 +20,7 @@ from lps.ui.server import routing
 from lps.ui.shared import data_table, error_toasts, escape, live_part, select, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import counted
+from lps.wording import counted, percent
 
 _TICK_S = 2.0  # while a driver is at work
 _SEEDS = (0, 1, 2)  # with which the best settings are run again
@@ -261,7 +261,7 @@ def _show_importance(entry: Search, result: SearchResult) -> None:
     st.markdown("**Which settings mattered**")
     shares = _compute_importance(str(entry.folder), entry.identity, len(result.complete_trials), entry, result)
     if shares:
-        alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        alt = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.current_palette())
         plot(
             figure,

@@ -23,7 +23,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from lps import ui
 from lps.analysis import run_index
 from lps.charts import palette
-from lps.charts.chart import LIBRARY
+from lps.charts.chart import read_library
 from lps.errors import UserError
 from lps.machine import addresses
 from lps.store.run_folders import list_runs, recorded_runs
@@ -126,13 +126,13 @@ def _send_library(request: Request) -> Response:
     """Send plotly.js to be cached forever: browsers also cache the compiled code of an unchanged script."""
     headers = {"cache-control": _CACHE_FOREVER, "vary": "accept-encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response((LIBRARY / "plotly.min.js").read_bytes(), media_type="text/javascript", headers=headers)
+        return Response(read_library(), media_type="text/javascript", headers=headers)
     return Response(_compressed_library(), media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
 
 
 @cache
 def _compressed_library() -> bytes:
-    return gzip.compress((LIBRARY / "plotly.min.js").read_bytes(), 6)
+    return gzip.compress(read_library(), 6)
 
 
 def _public_port() -> int | None:

@@ -19,7 +19,7 @@ from lps.store.runs import Run
 from lps.ui.server import paths, presentation
 from lps.ui.shared import theme
 
-_LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
+_LIBRARY_NAME = f"plotly-{plotly.__version__}-spaced.js"  # its address on the server: another version is another file
 _FOLDER = Path(__file__).parent
 LABELS = (_FOLDER / "line_ends.js").read_text(encoding="utf-8")
 _SCRIPT = LABELS + (_FOLDER / "plot.js").read_text(encoding="utf-8")
