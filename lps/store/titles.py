@@ -109,7 +109,7 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
         for name in names
         if not other_configs or any(other.get(name) != config.get(name) for other in other_configs)
     ]
-    changed_names.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
+    changed_names = _sort_settings(changed_names, config)
     return [setting_in_words(name, config.get(name)) for name in changed_names[:_MAX_SETTINGS]] + ["…"] * (
         len(changed_names) > _MAX_SETTINGS
     )
@@ -154,11 +154,18 @@ def name_in_symbols(name: str, config: Config, varied: Sequence[str] = ()) -> st
     if not name.startswith(method) or not name.endswith(f" on {data}, seed {config.seed}"):
         return name
     try:
-        keys = [key for key in varied if key in config.changed and key not in NOT_NAMED]
+        keys = _sort_settings([key for key in varied if key in config.changed and key not in NOT_NAMED], config)
     except UserError:  # its data set or method is gone or broken
         return name
-    words = without_paths([setting_in_symbols(config.method, key, config.get(key)) for key in keys])
-    return ", ".join([*words, f"{method} seed {config.seed} on {data}"]) if words else name
+    word_by_key = {key: setting_in_symbols(config.method, key, config.get(key)) for key in keys}
+    epochs = [word for key, word in word_by_key.items() if key == "epochs"]  # recordings and trials often have fewer
+    words = [word for word in without_paths([*word_by_key.values()]) if word not in epochs]
+    return ", ".join([*words, f"{method} seed {config.seed} on {data}", *epochs]) if keys else name
+
+
+def _sort_settings(keys: Sequence[str], config: Config) -> list[str]:
+    """Return the settings of the method first, then those of the split."""
+    return sorted(keys, key=lambda key: (key not in config.hyperparameters, not key.startswith("split.")))
 
 
 def settings_in_symbols(label: str, config: Config) -> str:

@@ -211,6 +211,8 @@ def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
     title = "LPS, margin_scale=5, entropy_weight=0.5, epochs=3 on digits, seed 0"
     changed = config.configure({"margin_scale": 5.0, "entropy_weight": 0.5, "epochs": 3})
     assert titles.name_in_symbols(title, changed, varied) == "C=5, w=0.5, LPS seed 0 on digits"
+    with_epochs = titles.name_in_symbols(title, changed, ("epochs", "margin_scale"))
+    assert with_epochs == "C=5, LPS seed 0 on digits, epochs=3"
     assert titles.name_in_symbols(title, changed) == title
     assert titles.name_in_symbols("my run, seed 0", changed, varied) == "my run, seed 0"
     assert titles.symbols("lps")["C"] == "margin_scale" and titles.symbols("gone") == {}
