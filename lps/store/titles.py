@@ -154,7 +154,7 @@ def name_in_symbols(name: str, config: Config, varied: Sequence[str] = ()) -> st
     if not name.startswith(method) or not name.endswith(f" on {data}, seed {config.seed}"):
         return name
     try:
-        keys = _sort_settings([key for key in varied if key in config.changed and key not in NOT_NAMED], config)
+        keys = _sort_settings([key for key in config.changed if key in varied and key not in NOT_NAMED], config)
     except UserError:  # its data set or method is gone or broken
         return name
     word_by_key = {key: setting_in_symbols(config.method, key, config.get(key)) for key in keys}

@@ -207,7 +207,7 @@ def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
         assert titles.name_in_symbols(kept, asked) == "C=10, w=0.5, lps seed 0"
     for kept in ("use_margin=false, lps seed 0", "without margin, lps seed 0", "my margin_scale=10"):
         assert titles.name_in_symbols(kept, asked) == kept
-    varied = ("margin_scale", "entropy_weight", "use_margin")
+    varied = ("entropy_weight", "margin_scale", "use_margin")
     title = "LPS, margin_scale=5, entropy_weight=0.5, epochs=3 on digits, seed 0"
     changed = config.configure({"margin_scale": 5.0, "entropy_weight": 0.5, "epochs": 3})
     assert titles.name_in_symbols(title, changed, varied) == "C=5, w=0.5, LPS seed 0 on digits"
