@@ -36,7 +36,7 @@ _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
     "Each line is the mean of n runs at each epoch. The band is the range from the lowest run to the highest. The "
-    "values were recorded during training under the protocol orca. Seen accuracy is raw or "
+    "values were recorded during training under the protocol ORCA. Seen accuracy is raw or "
     "matched, depending on the method."
 )
 _MISSING = "–"
