@@ -102,7 +102,7 @@ def test_a_recorded_race_leads_back_to_the_own_runs(opened, made, monkeypatch, t
     app.button(key="own_race").click().run()
     assert app.query_params["run"] == [made[name].id for name in ("lps", "orca", "short")]
     pair = [made["lps"], made["short"]]
-    monkeypatch.setattr(comparable_runs, "find_margin_pair", lambda run, runs: pair)
+    monkeypatch.setattr(comparable_runs, "newest_margin_pair", lambda runs: pair)
     app = visit("pace", run=recorded.id)
     app.button(key="own_race").click().run()
     assert app.query_params["run"] == [run.id for run in pair]

@@ -59,6 +59,8 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     assert not any(comparable_runs.find_margin_pair(run, runs) for run in (older, scale, other_seed, *ended))
     without_it = [run for run in runs if run != without]
     assert comparable_runs.default_candidates(without_it) == [first, older, gcd, scale]
+    newer = [short(tmp_path, entropy_weight=weight, seed=1) for weight in (0.5, 0.6, 0.7)]
+    assert comparable_runs.default_candidates([*newer, *runs]) == [first, without], "a pair before the newest runs"
     assert comparable_runs.default_candidates([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
     assert comparable_runs.default_candidates([without, gcd])[0] == without
 

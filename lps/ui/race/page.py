@@ -141,9 +141,7 @@ def _offer_own_race(runs: list[Run]) -> None:
     """Offer the user's newest pair with and without the margin beside a recorded race, otherwise the usual own runs."""
     own_runs = [run for run in runs if not run.is_recorded]
     if own_runs:
-        newest = own_runs[: comparable_runs.NUM_SEARCHED]
-        pairs = filter(None, (comparable_runs.find_margin_pair(run, newest) for run in newest))
-        own_runs = next(pairs, None) or comparable_runs.default_candidates(own_runs)[:_SUGGESTIONS]
+        own_runs = comparable_runs.default_candidates(own_runs)[:_SUGGESTIONS]
         label = f"Your own runs: {' and '.join(map(titles.run_title, own_runs))}"
         ids = [run.id for run in own_runs]
         icon = ":material/arrow_back:"

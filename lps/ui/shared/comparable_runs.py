@@ -1,5 +1,7 @@
 """Find runs that can be compared because they saw the same images with the same labels, and choose some by default."""
 
+from itertools import islice
+
 import numpy as np
 
 from lps.analysis import run_diff
@@ -14,7 +16,7 @@ from lps.ui.shared.history import read_history
 
 MAX_RUNS = 4  # runs beside each other
 NUM_DEFAULT_RUNS = 3  # of them without a choice
-NUM_SEARCHED = 20  # newest runs among which a pair is searched
+NUM_SEARCHED = 20  # newest runs for which, or among which, a pair is searched
 _MAX_NAMED = 2  # differences in a menu
 _EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 
@@ -30,13 +32,16 @@ def _split_of(run: Run) -> tuple[Split, np.ndarray]:
 
 
 def default_candidates(runs: list[Run]) -> list[Run]:
-    """Return the newest LPS run that trains or has finished and one without the margin, otherwise all its partners.
+    """Return the newest pair with and without the margin, otherwise the newest LPS run and its partners.
 
-    Without an LPS run of known accuracies, the newest finished run is the first one, otherwise the latest.
+    A run of the pair trains or has finished, and so does the LPS run. Without an LPS run of known accuracies, the
+    newest finished run is the first one, otherwise the latest.
     """
     candidates = select.default_runs(runs)
+    if pair := newest_margin_pair(candidates):
+        return pair
     lps_runs = (
-        run for run in candidates if _is_usual_lps(run) and not read_history(run).is_blind
+        run for run in candidates if _is_lps(run) and not read_history(run).is_blind
     )  # its accuracies are what is shown
     first_run = next(lps_runs, None) or next(filter(_is_finished, candidates), None) or select.latest_run(candidates)
     partners = find_partners(first_run, runs, same_seed=True, includes_alive=True)
@@ -113,6 +118,13 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes
     return [run for _, run in sorted(best_by_setup.values(), key=lambda pair: pair[0])]
 
 
+def newest_margin_pair(runs: list[Run]) -> list[Run]:
+    """Return the newest two runs as of `find_margin_pair` whose accuracies are known; [] if there are none."""
+    without_margin = (run for run in runs if _is_lps(run, use_margin=False))
+    pairs = (find_margin_pair(run, runs) for run in islice(without_margin, NUM_SEARCHED))
+    return next((pair for pair in pairs if pair and not read_history(pair[0]).is_blind), [])
+
+
 def find_margin_pair(run: Run, runs: list[Run]) -> list[Run]:
     """Return two runs of LPS that differ only in the margin, the one with it first, if `run` is one; else none.
 
@@ -140,14 +152,14 @@ def _rank_partner(first_settings: Config, settings: Config) -> int:
     return 2 if settings.method != first_settings.method else 3
 
 
-def _is_usual_lps(run: Run) -> bool:
-    """Return whether a run of LPS with its margin trains or has finished."""
+def _is_lps(run: Run, use_margin: bool = True) -> bool:
+    """Return whether a run of LPS with its margin, or without it, trains or has finished."""
     if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps":
         return False
     if not (_is_finished(run) or run.state().is_alive):
         return False
     settings = run.config_if_readable()
-    return settings is not None and settings.hyperparameters.get("use_margin") is not False
+    return settings is not None and (settings.hyperparameters.get("use_margin") is not False) == use_margin
 
 
 def _is_finished(run: Run) -> bool:
