@@ -48,6 +48,21 @@ def test_only_the_runs_of_the_address_are_looked_at_until_all_are_asked_for(root
     assert not at.exception
 
 
+def test_without_runs_in_the_address_the_newest_sweep_is_shown(root):
+    sweep = [make(root, margin_scale=c) for c in (5.0, 10.0)] + [make(root, seed) for seed in (0, 1)]
+    for run, name in zip(sweep, ("mine", "mine", "seeds only", "seeds only")):
+        run.write_meta(tags=[f"sweep:{name}"])
+    later = make(root, margin_scale=20.0)
+    later.write_meta(tags=["sweep:effects"])
+    later.folder.rename(root / f"2999{later.id[4:]}")
+    at = visit("effects")
+    assert at.selectbox(key="picked_method").options == ["LPS · 3 runs"], "with the run that completes it"
+    assert "Shown: 3 runs of your newest sweep, mine." in words_of(at)
+    next(button for button in at.button if button.label == "Show all runs").click().run()
+    assert at.selectbox(key="picked_method").options == ["LPS · 5 runs"]
+    assert visit("effects", runs="all").selectbox(key="picked_method").options == ["LPS · 5 runs"]
+
+
 def keys_of(app) -> set[str]:
     return {button.key for button in app.button if (button.key or "").startswith("missing_")}
 

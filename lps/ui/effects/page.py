@@ -25,6 +25,7 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import titles
 from lps.store.runs import Run, State
+from lps.studies import sweep_records
 from lps.ui.effects import ablations, matrix, missing_runs
 from lps.ui.effects.backgrounds import describe_fixed_settings, pick_background
 from lps.ui.shared import (
@@ -66,7 +67,7 @@ def main() -> None:
     """Draw the page."""
     page_head.show_title("Effects")
     missing_runs.start_requested()
-    runs = _requested_runs() or select.default_group(select.open_runs())
+    runs = _requested_runs() or _runs_of_newest_sweep() or select.default_group(select.open_runs())
     missing_runs.show_started()
     selection = _pick_split(runs)
     if selection is None:
@@ -104,6 +105,33 @@ def _requested_runs() -> list[Run]:
         return []
     select.offer_all_runs(len(runs))
     return runs
+
+
+def _runs_of_newest_sweep() -> list[Run]:
+    """Return the runs of the newest sweep with finished runs of two setups, and those started here to complete it.
+
+    Empty if all runs are asked for, or if there is no such sweep.
+    """
+    if select.wants_all_runs():
+        return []
+    open_runs = select.open_runs()
+    runs_by_sweep = {sweep.name: sweep.runs for sweep in sweep_records.list_sweeps(select.runs_root())}
+    started_here = runs_by_sweep.pop(missing_runs.NAME, ())
+    for name, sweep_runs in runs_by_sweep.items():
+        chosen = {*sweep_runs, *(run for run in started_here if run.id > sweep_runs[-1].id)}
+        runs = [run for run in open_runs if run in chosen]
+        if _varies_settings(runs):
+            if len(runs) < len(select.default_group(open_runs)):
+                select.offer_all_runs(len(runs), name)
+            return runs
+    return []
+
+
+def _varies_settings(runs: Sequence[Run]) -> bool:
+    """Return whether finished runs of one split and method differ in more than the seed."""
+    finished = (run.config_if_readable() for run in runs if run.state().name == "finished")
+    setups = {effects.rest_of(config, ()): (_split_key(config), config.method) for config in finished if config}
+    return len(set(setups.values())) < len(setups)
 
 
 def _list_views() -> dict[str, str]:

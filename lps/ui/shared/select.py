@@ -19,6 +19,7 @@ from lps.wording import counted
 
 _FEW = 2  # finished runs that can be held against each other
 _KEPT = "kept_run"  # in the session: the run chosen last for a page on own data, and the newest run at that time
+_ALL = "all"  # in the address, where all runs are shown instead of a sweep
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
@@ -103,11 +104,21 @@ def runs_of_address(runs: list[Run]) -> list[Run]:
     return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
 
 
-def offer_all_runs(number: int) -> None:
-    """Say how many runs the URL names, and offer to show all instead."""
+def offer_all_runs(number: int, sweep: str = "") -> None:
+    """Say how many runs are shown, and offer to show all instead (`wants_all_runs`).
+
+    They are those that the URL names, or those of a sweep.
+    """
+    shown = f"{counted(number, 'run')} of your newest sweep, {sweep}" if sweep else counted(number, "chosen run")
+    value = _ALL if sweep else None
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Shown: {counted(number, 'chosen run')}.", width="content")
-        st.button("Show all runs", type="tertiary", on_click=url_fields.set_values, args=("run", None))
+        st.caption(escape.markdown(f"Shown: {shown}."), width="content")
+        st.button("Show all runs", type="tertiary", on_click=url_fields.set_values, args=("runs", value, "run"))
+
+
+def wants_all_runs() -> bool:
+    """Return whether the user asked for all runs instead of those of the newest sweep."""
+    return st.query_params.get("runs") == _ALL
 
 
 def missing_names(runs: list[Run]) -> list[str]:
