@@ -177,11 +177,11 @@ def test_a_damaged_result_is_one_sentence(run, pictures):
 
 
 def test_a_run_without_weights_says_so(run, tmp_path):
-    bare = create_run(tmp_path / "runs", run.config())
+    bare = make_run(tmp_path / "runs", epochs=1)
     assert "is without weights: it has no checkpoint" in words_of(visit("predict", run=bare.id))
     shutil.rmtree(run.checkpoints)
-    assert "No run has weights yet" in words_of(visit("predict"))
     (run.folder / "recorded.json").write_text("{}")
+    assert "No run has weights yet" in words_of(visit("predict"))
     assert "is a recording, which has no weights" in words_of(visit("predict", run=run.id))
 
 

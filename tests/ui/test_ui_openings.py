@@ -21,6 +21,19 @@ def test_a_run_without_anything_to_show_is_not_replaced_by_another(root, page):
         assert "a young one" in at.info[0].value and "nothing to show here yet" in at.info[0].value
         assert "another one" not in words_of(at) and not at.selectbox
         assert "Show another run" in [link.proto.label for link in at.get("page_link")]
+        assert "is still training. It appears here after its first epoch" in words_of(at)
+
+
+@pytest.mark.parametrize("page", ["clusters", "predict"])
+def test_an_own_run_without_an_epoch_is_told_instead_of_advice_to_train(tmp_path, monkeypatch, page):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    young = make_run(tmp_path, "running", written=0, name="a young one")
+    with held(young):
+        at = visit(page)
+    assert f"({young.id[-6:]})** is still training" in words_of(at) and "No run has" not in words_of(at)
+    assert "add them and train" not in words_of(at) and "until then" in words_of(at) or page == "predict"
+    links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
+    assert links["Follow it on Live"] == f"run={young.id}"
 
 
 @pytest.mark.parametrize("page", ["clusters", "projection", "explain", "live", "pace"])

@@ -33,7 +33,10 @@ def main() -> None:
         return
     named = st.query_params.get_all("run")
     predictable = [run for run in runs if prediction_job.has_weights(run) or run.id in named]
+    is_training = not named and page_head.show_training_run(runs, prediction_job.has_weights)
     if not predictable:
+        if is_training:
+            return
         explanation = (
             "No run has weights yet. Weights are what the network has learned; training saves them after each epoch. "
             "The recorded runs that come with LPS Studio have none, so train a run of your own: add your pictures, or "
@@ -51,6 +54,8 @@ def main() -> None:
             options = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
             st.button(nouns.of(run)("Other pictures"), on_click=_close_folder, **options)
     if not prediction_job.has_weights(run):
+        if page_head.show_training_run([run], prediction_job.has_weights):
+            return
         status = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
         st.info(
             f"{escape.markdown(titles.run_label(run))} is {status}; choose another run.", icon=":material/image_search:"

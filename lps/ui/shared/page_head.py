@@ -53,22 +53,45 @@ def begin_page_with(
     empty_runs = [run for run in runs if run.id in url_ids and not has_content(run)]
     if empty_runs:
         st.info(f"{markdown(titles.run_label(empty_runs[0]))} has nothing to show here yet.", icon=icon)
+        show_training_run(empty_runs[:1], has_content)
         _offer_others(page or title)
-        if empty_runs[0].state().is_alive:
-            live_part.wait_for_end(
-                lambda: has_content(empty_runs[0]), lambda has_content_now: not has_content_now, _WATCH_S
-            )
         return []
     runs_with_content = [run for run in runs if has_content(run)]
-    if not runs_with_content:
+    is_training = not url_ids and show_training_run(runs, has_content)
+    if not runs_with_content and not is_training:
         offer_launch(text, icon, "Launch a run")
-    elif all(run.is_recorded for run in runs_with_content):
-        _show_example()
+    elif runs_with_content and all(run.is_recorded for run in runs_with_content):
+        _show_example(is_training)
     return runs_with_content
 
 
-def _show_example() -> None:
-    """Say that the page shows a recording because there is no own run, and how to get one."""
+def show_training_run(runs: list[Run], has_content: Callable[[Run], object]) -> bool:
+    """Say which own run waits or trains without anything to show so far; return whether there is one.
+
+    Draw the page again when it has something to show, unless the page shows another own run meanwhile.
+    """
+    own_runs = [run for run in runs if not run.is_recorded]
+    empty_runs = [run for run in own_runs if not has_content(run)]
+    run = next((run for run in reversed(empty_runs) if run.state().is_moving), None)  # the oldest one trains first
+    if run is None:
+        return False
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        status = "is waiting to start" if run.state().name == "queued" else "is still training"
+        text = f"Your run **{markdown(titles.run_label(run))}** {status}. It appears here after its first epoch."
+        st.markdown(text, width="content")
+        st.page_link(
+            "pages/live.py", label="Follow it on Live", icon=":material/show_chart:", query_params={"run": run.id}
+        )
+    if len(empty_runs) == len(own_runs):
+        live_part.wait_for_end(lambda: run.state().is_moving and not has_content(run), bool, _WATCH_S)
+    return True
+
+
+def _show_example(is_training: bool) -> None:
+    """Say that the page shows a recording because no own run has something to show, and how to get one."""
+    if is_training:
+        st.markdown("**Example**: until then, you see a recorded run that comes with LPS Studio.")
+        return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         text = "**Example**: a recorded run that comes with LPS Studio. To see clusters of your own pictures, add them"
         st.markdown(f"{text} and train.", width="content")
