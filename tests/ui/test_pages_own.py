@@ -81,6 +81,7 @@ def test_a_suggestion_counts_until_a_number_is_typed_and_one_click_starts(root, 
     field = at.number_input(key="own_novel")
     assert field.value is None and "3" in field.placeholder
     assert "Look for **3 novel classes** among 16 pictures" in words_of(at)
+    assert "% of the labels are withheld from training to measure accuracy" in words_of(at)
     assert "**3 suggested**, beside the 2 classes with labels." in words_of(at)
     assert "1 to 4 novel classes are plausible (3 to 6 classes in all)" in words_of(at)
     assert not at.expander(key="checks").proto.expanded
@@ -118,6 +119,12 @@ def test_unequal_folders_train_with_the_advised_prior_unless_a_person_says_no(ro
     button(at, "Start").click().run()
     assert not at.exception
     assert list_runs(runs)[0].config().prior == (ADVISED if is_taken else "uniform")
+
+
+def test_a_search_under_way_says_that_nobody_has_to_wait_for_it(root, pictures, monkeypatch):
+    monkeypatch.setattr(page.detached_jobs, "job_state", lambda path: detached_jobs.JobState("working"))
+    monkeypatch.setattr(page.background_work, "wait_for_work", lambda path, text: page.st.caption(text))
+    assert "enter a number and start now: Start ends the search" in words_of(visit("own", folder=str(pictures)))
 
 
 def test_a_link_alone_begins_nothing(root, pictures):

@@ -33,6 +33,10 @@ _NEW = "own_new"  # in the session: the folder was chosen just now, so looking i
 _NOVEL = "own_novel"
 _SUGGESTED = "own_suggested"  # used while the field is empty
 _UNSORTED = "If one of these folders holds unsorted pictures, rename it to **unlabeled** and open this page again."
+_SEARCH = (
+    "A suggestion appears when the search has finished, on a busy computer after some minutes. You can also enter a "
+    "number and start now: Start ends the search."
+)
 _PRIOR = "own_prior"  # whether to train with the advised prior
 
 
@@ -150,7 +154,7 @@ def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPrevie
         if suggestion is not None:
             st.caption(_describe_suggestion(suggestion))
         elif job.state == "working":
-            background_work.wait_for_work(path, "A suggestion will appear shortly.")
+            background_work.wait_for_work(path, _SEARCH)
         elif config is not None:
             background_work.offer_work(
                 "search", job, "The search was cancelled.",
@@ -205,7 +209,11 @@ def _show_start_bar(draft: Draft, folder_preview: FolderPreview, novel: int | No
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
         usual = time_estimates.estimate_run(config, (sum(folder_preview.counts) + folder_preview.test, side, side))
-        st.markdown(subject + time_estimates.describe_duration(usual, 1), width="stretch")
+        words = subject + time_estimates.describe_duration(usual, 1)
+        if config.split_validation_ratio:
+            share = f"{100 * config.split_validation_ratio:g} % of the labels"
+            words += f"  \n:small[:gray[{share} are withheld from training to measure accuracy]]"
+        st.markdown(words, width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or use the suggestion.]", width="stretch")
     start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
