@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lps.analysis import mixed_clusters, naming
-from lps.ui.pictures import predictions
+from lps.ui.pictures import points, predictions
 from tests.sample_runs import make_run
 from tests.visiting import visit, words_of
 
@@ -25,7 +25,9 @@ def told(app) -> dict:
 
 def test_the_deck_is_that_of_the_epoch_that_has_names(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
-    told_by_page = told(open_page(run=run.id))
+    app = open_page(run=run.id)
+    told_by_page = told(app)
+    assert f"{points.read_partition(run).split.pictures_in_words('image')}. The small images" in words_of(app)
     assert (told_by_page["address"], told_by_page["readonly"]) == (f"/desk/{run.id}/3", False)
     assert told_by_page["noun"] == "Image"
     naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "seven"}])

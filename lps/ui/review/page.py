@@ -19,6 +19,7 @@ from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
 from lps.wording import counted
 
 _MAX_MIXED = 3  # clusters that are offered
+_EXAMPLES = "The small images beside a cluster are unlabeled images in it, the most similar to the large image first."
 _FOLDER = Path(__file__).parent
 _OUTBOX, _DECK, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("outbox.js", "deck.js", "deck.css"))
 
@@ -48,7 +49,7 @@ def _show_review(runs: list[Run]) -> None:
         named = set(naming.named_epochs(naming.read_entries(run))) & set(stored)
         with right:
             epoch = epoch_choice.pick_epoch("review", run, stored, max(named, default=stored[-1]))
-        review_desk.desk_of(run, epoch)
+        split = review_desk.desk_of(run, epoch).split
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -58,6 +59,7 @@ def _show_review(runs: list[Run]) -> None:
         "noun": nouns.of(run)("Image"),
     }
     _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
+    st.caption(f"{split.pictures_in_words(nouns.of(run)('image'))}. {nouns.of(run)(_EXAMPLES)}")
     _explain_review(run, epoch)
 
 
