@@ -514,11 +514,12 @@ def test_clusters_are_merged_and_rejected(open_page, run):
 
 
 def test_chosen_images_are_split_off(open_page, run, monkeypatch):
-    assert open_page(run.root, cluster=7).button(key="split").disabled, "nothing is chosen"
+    app = open_page(run.root, cluster=7)
+    assert app.button(key="split").disabled and "click the circle in their top right corner" in words_of(app)
     mine = shown_of(run, 6, 7)[:3]
     monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(ticked=tuple(mine)))
     app = open_page(run.root, cluster=7)
-    assert "In both cases, they get no label" in words_of(app)
+    assert "In both cases, they get no label" in words_of(app) and "click the circle" not in words_of(app)
     app.button(key="split").click().run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
     assert table(app).loc[10, "Images"] == 3

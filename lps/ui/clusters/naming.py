@@ -173,6 +173,9 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
             on_click=_split_off,
             args=(view, ticked),
         )
+    if not ticked:
+        hint = "To choose images, click the circle in their top right corner. You can then also move them to another"
+        st.caption(say(f"{hint} cluster."))
 
 
 def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) -> None:
