@@ -115,12 +115,13 @@ def _runs_of_newest_sweep() -> list[Run]:
     if select.wants_all_runs():
         return []
     open_runs = select.open_runs()
+    visible = {*open_runs}
     runs_by_sweep = {sweep.name: sweep.runs for sweep in sweep_records.list_sweeps(select.runs_root())}
     started_here = runs_by_sweep.pop(missing_runs.NAME, ())
     for name, sweep_runs in runs_by_sweep.items():
-        chosen = {*sweep_runs, *(run for run in started_here if run.id > sweep_runs[-1].id)}
-        runs = [run for run in open_runs if run in chosen]
-        if _varies_settings(runs):
+        if _varies_settings([run for run in sweep_runs if run in visible]):
+            chosen = {*sweep_runs, *(run for run in started_here if run.id > sweep_runs[-1].id)}
+            runs = [run for run in open_runs if run in chosen]
             if len(runs) < len(select.default_group(open_runs)):
                 select.offer_all_runs(len(runs), name)
             return runs
