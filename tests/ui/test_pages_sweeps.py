@@ -208,6 +208,8 @@ def test_one_sweep_in_the_middle(root):
 def test_stop_all_takes_back_what_waits(root):
     runs = fill(root, ASKED, ["finished", "queued", "queued"])
     at = visit("sweeps", sweep=ASKED.name)
+    (link,) = [link.proto for link in at.get("page_link") if link.proto.label == "Which setting matters"]
+    assert link.query_string.count("run=") == 3, "Effects says how many are still to finish"
     at.button(key="sweep_stop").click().run()
     assert not at.exception
     assert [run.state().name for run in runs] == ["finished", "stopped", "stopped"]
@@ -381,7 +383,7 @@ def test_a_finished_grid_says_above_its_table_which_setting_matters(root, monkey
         run.write_meta(tags=["sweep:own"])
         at = visit("sweeps", sweep="own")
         groups = list(at.dataframe[0].value.iloc[:, 0])
-        assert f"LPS, margin_scale={scale:g}" in groups, "named by the plan, also with one finished run"
+        assert f"LPS, C={scale:g}" in groups, "named by the plan, also with one finished run"
         assert ("Largest effects on novel accuracy" in plain(at)) == (scale > 5)
         assert ("It depends on another setting." in plain(at)) == (scale > 5)
         for kind in ("csv", "tex", "html"):

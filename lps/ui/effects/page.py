@@ -149,7 +149,8 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], sel
     effect_list = main_effects(scored, selection.measure)
     sentence = group_differences.describe_main_effects(effect_list, selection.measure)
     reversal = group_differences.describe_reversal(find_reversal(scored, selection.measure))
-    st.markdown(f"{sentence} {reversal}" if sentence else "No two runs differ in exactly one setting.")
+    text = f"{sentence} {reversal}" if sentence else "No two runs differ in exactly one setting."
+    st.markdown(f"{_explain_waiting(selection)} {text}".strip())
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
@@ -159,6 +160,14 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], sel
             _show_bars(scored, effect_list[:_MAX_BARS], selection.measure)
     with cells:
         matrix.show_matrix(scored, varied, selection.waiting, selection.measure)
+
+
+def _explain_waiting(selection: _SplitRuns) -> str:
+    """Say how many runs are still to finish, because effects may then come from different seeds; "" if none."""
+    finished, waiting = len(selection.finished), len(selection.waiting)
+    if not waiting:
+        return ""
+    return f"**{finished} of {counted(finished + waiting, 'run')} have finished**; these numbers may change."
 
 
 def _show_bars(scored: Sequence[Scored], effect_list: Sequence[MainEffect], measure: str) -> None:

@@ -357,12 +357,14 @@ def _show_links(sweep_course: SweepCourse) -> None:
 
 
 def _link_effects(sweep_course: SweepCourse) -> None:
-    """Link to the page Effects with the finished runs and the first varied setting."""
+    """Link to the page Effects with the finished runs, those that will finish, and the first varied setting."""
+    moving_ids = [item.run.id for item in sweep_course.items if item.state and item.state.is_moving]
+    run_ids = [*sweep_course.finished_ids, *moving_ids][:_MAX_IN_ADDRESS]
     st.page_link(
         "pages/effects.py",
         label="Which setting matters",
         icon=":material/tune:",
-        query_params=_effects_query(sweep_course) | {"run": sweep_course.finished_ids[:_MAX_IN_ADDRESS]},
+        query_params=_effects_query(sweep_course) | {"run": run_ids},
         width="content",
     )
 
