@@ -221,8 +221,8 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
     about_known = say("The labels that images of the cluster have. It says nothing about the images without a label")
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
-    about_nearest = "The name, otherwise the id, of the most similar other cluster, and the cosine similarity of the "
-    about_nearest += "mean features of both clusters: 1 means the same direction, 0 means unrelated"
+    about_nearest = "The name, otherwise the id, of the most similar other cluster: the cosine similarity of the mean "
+    about_nearest += "features of both clusters is the largest"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
@@ -268,7 +268,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
         Column("Stability", lambda c: _as_percent(c.stability), "number", 74, overlap, format=percent),
-        Column("Nearest", lambda c: _nearest_cluster(view, c), "text", 130 if classes["hidden"] else 70, about_nearest),
+        Column("Nearest", lambda c: _nearest_cluster(view, c), "text", 70, about_nearest),
     ]
 
 
@@ -281,8 +281,7 @@ def _known_labels(view: PredictionView, c: Cluster) -> str:
 
 
 def _nearest_cluster(view: PredictionView, c: Cluster) -> str:
-    name = view.decisions.names.get(c.nearest) or view.defaults.get(c.nearest, c.nearest)
-    return f"{name}, {c.similarity:.2f}" if c.nearest >= 0 else ""
+    return str(view.decisions.names.get(c.nearest) or view.defaults.get(c.nearest, c.nearest)) if c.nearest >= 0 else ""
 
 
 def _open_row(ids: list[int]) -> None:
