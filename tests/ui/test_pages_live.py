@@ -354,6 +354,14 @@ def test_progress_in_words(tmp_path, progress, recorded, share, words):
     assert found[1].endswith("last record 15 s ago") == (share > 0)
 
 
+def test_views_are_explained_where_their_features_are_computed(tmp_path):
+    run = make_run(tmp_path, "queued", settings={"features": "stored", "features.weak_views": 2})
+    num_views = 3 + run.config().features_strong_views
+    expected = f" ({num_views} views, changed copies, of each of 600 pictures)"
+    assert time_estimates._explain_views(run, 600 * num_views) == expected
+    assert time_estimates._explain_views(run, 600 * num_views + 1) == "", "a total of other settings"
+
+
 def test_a_range_over_an_order_of_magnitude_is_called_no_estimate():
     words = [time_estimates.describe_duration(Span(100, 50, most), 3) for most in (60, 740, 1980)]
     assert words[0] == " · about 2 min each" and words[1].startswith(" · about 50 s to 12 min each (wide range: ")

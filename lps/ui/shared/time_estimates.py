@@ -8,6 +8,7 @@ from lps.charts.event_log import History
 from lps.machine import devices
 from lps.scheduler import costs, overview
 from lps.scheduler.costs import KnownCosts, Span
+from lps.settings import nouns
 from lps.settings.config import Config
 from lps.store.run_progress import RunProgress, read_progress
 from lps.store.runs import Run, State
@@ -96,7 +97,8 @@ def describe_progress(run: Run, state: State, history: History, now: float) -> t
     if progress.phase == "features" and progress.steps:
         step, seconds_left = progress.step or 0.0, progress.eta_s or 0.0
         speed = f", {(progress.steps - step) / seconds_left:,.0f} a second" if seconds_left > 0 else ""
-        parts.append(f"features computed for {step:,.0f} of {counted(progress.steps, 'view')}{speed}")
+        done = f"features computed for {step:,.0f} of {counted(progress.steps, 'view')}"
+        parts.append(f"{done}{_explain_views(run, progress.steps)}{speed}")
     if state.name == "stopping":
         parts.append("stopping after a checkpoint" + f": {state.reason}" * bool(state.reason))
     if state.name == "running":
@@ -105,3 +107,13 @@ def describe_progress(run: Run, state: State, history: History, now: float) -> t
         parts.append(f"last record {ago(now - history.last_time)}")
     share = epoch / epochs if progress.share is None and epochs else progress.share or 0.0
     return min(max(share, 0.0), 1.0), " · ".join(parts)
+
+
+def _explain_views(run: Run, total: float) -> str:
+    """Return " (7 views, changed copies, of each of 600 pictures)"; "" if the settings do not give the total."""
+    config = run.config_if_readable()
+    num_views = 1 + config.features_weak_views + config.features_strong_views if config else 0
+    if num_views < 2 or total % num_views:
+        return ""
+    noun = nouns.of_dataset(config.dataset)
+    return f" ({num_views} views, changed copies, of each of {counted(total / num_views, noun('picture'))})"
