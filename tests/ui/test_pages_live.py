@@ -290,6 +290,11 @@ def test_settings_show_what_differs(visit, made):
     table = sections.table_of_settings(made["no margin"].config())
     assert set(table["Setting"][table["Changed"]]) == {"use_margin", "epochs"}
     assert table["Changed"][:2].all() and not table["Changed"][2:].any()
+    has_rule = [
+        "split.rule" in set(sections.table_of_settings(configure({"split.labeled_ratio": ratio}))["Setting"])
+        for ratio in (0.5, 1.0)
+    ]
+    assert has_rule == [True, False], "nothing is drawn if every label is used"
 
 
 @pytest.mark.parametrize("coloring", ["group", "truth", "predicted", "right", "confidence"])

@@ -452,7 +452,11 @@ def show_log(run: Run) -> None:
 def _explain_missing_log(run: Run) -> str:
     if run.is_recorded:
         return "A recording has no log."
-    return "This run has no log." if run.state().is_over else "The run has printed nothing yet."
+    if run.state().is_over:
+        return "This run has no log."
+    return (
+        "The run has printed nothing yet. Its first line usually follows the first epoch; its progress is shown above."
+    )
 
 
 def show_settings(run: Run) -> None:
@@ -467,7 +471,8 @@ def show_settings(run: Run) -> None:
     st.caption(f"Settings that are not the defaults of the data set and the method: {changed} of {len(table)}.")
     if run.state().is_over and (version_note := provenance.other_version(run)):
         st.caption(escape.markdown(version_note))
-    columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]
+    widths = {"Setting": data_table.label_width(table["Setting"]), "Value": "large", "Default": "medium"}
+    columns = [Column(head, table[head], "text", width) for head, width in widths.items()]
     columns.append(Column("Changed", table["Changed"], "check", width="small"))
     data_table.show_data_table(columns, table.index, "Every setting with its value and its default")
     method = catalog.method_info(settings.method)
@@ -477,9 +482,11 @@ def show_settings(run: Run) -> None:
 
 
 def table_of_settings(settings: config.Config) -> pd.DataFrame:
-    """Return a table with the columns Setting, Value, Default, Changed."""
+    """Return a table with the columns Setting, Value, Default, Changed, without rules that decide nothing."""
     defaults = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
     values = settings.flat()
+    if settings.split_labeled_ratio == 1:  # every label is used, such as those of a folder
+        values.pop("split.rule")
     table = pd.DataFrame(
         {
             "Setting": name,
