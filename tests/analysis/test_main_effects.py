@@ -55,9 +55,13 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval −4.8 to 44.8"
     said = group_differences.describe_main_effects([found], "novel")
     assert said.startswith("Largest effects on novel accuracy (not distinguishable from chance): **margin")
+    advice = "3 seeds are too few to tell these effects from chance; 5 or more narrow the intervals."
+    assert said.endswith(f" {advice}")
+    assert "too few" not in group_differences.describe_main_effects([replace(found, seeds=5)], "novel")
     clear = replace(found, setting="temperature", half_width=0.1)
     said = group_differences.describe_main_effects([found, clear], "novel")
     assert "accuracy: **margin" in said and "from 5 to 10 (not distinguishable from chance); **temp" in said
+    assert "too few" not in said
 
 
 def test_of_several_values_the_largest_pair_counts_with_a_wider_interval(scored):

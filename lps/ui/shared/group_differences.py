@@ -29,6 +29,8 @@ from lps.wording import capitalized, counted, with_minus
 _NAMES = {column: SCORE_COLUMNS[column][0] for column in differences.COLUMNS}
 _MAX_NAMED = 3
 _ONE_SEED = " (one seed: chance cannot be ruled out)"
+_NO_EVIDENCE = " (not distinguishable from chance)"
+_MANY_SEEDS = 5  # with fewer, an interval is often too wide to rank effects
 _MIN_DIFFERENCE = 0.0005  # of a score: what rounds to 0.1 points
 
 
@@ -169,7 +171,16 @@ def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
         for item, doubt in zip(largest, doubts)
     ]
     head = f"Largest effects on {measure_name}{shared_doubt}"
-    return f"{head}: {'; '.join(descriptions)}. {_describe_averaging(largest)}"
+    return f"{head}: {'; '.join(descriptions)}. {_describe_averaging(largest)}{_explain_few_seeds(largest)}"
+
+
+def _explain_few_seeds(effects: Sequence[MainEffect]) -> str:
+    """Say how many seeds help if no effect is distinguishable from chance with fewer; else ""."""
+    seeds = max(item.seeds for item in effects)
+    if seeds >= _MANY_SEEDS or not all(_describe_doubt(item) == _NO_EVIDENCE for item in effects):
+        return ""
+    advice = f"{_MANY_SEEDS} or more narrow the intervals"
+    return f" {seeds} seeds are too few to tell these effects from chance; {advice}."
 
 
 def describe_reversal(reversal: Reversal | None) -> str:
@@ -202,7 +213,7 @@ def _describe_doubt(item: MainEffect) -> str:
     """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none."""
     if item.seeds == 1:
         return _ONE_SEED
-    return " (not distinguishable from chance)" if abs(item.difference) <= item.half_width else ""
+    return _NO_EVIDENCE if abs(item.difference) <= item.half_width else ""
 
 
 def _format_effect(value: object) -> str:
