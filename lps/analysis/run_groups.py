@@ -12,7 +12,7 @@ from lps.scores import estimates
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config, parameters, protocol_parameters
 
-MAX_DEFAULTS = 3  # settings; a label with more would be too long to read
+MAX_DEFAULTS = 4  # settings; a label with more would be too long to read
 
 
 @dataclass(frozen=True)

@@ -140,11 +140,13 @@ def test_labels_say_what_tells_groups_apart():
     ]
 
 
-def test_labels_name_no_defaults_once_more_than_three_settings_differ():
-    changed = {"margin_scale": 5.0, "entropy_weight": 0.5, "use_margin": False}
+def test_labels_name_no_defaults_once_more_than_four_settings_differ():
+    changed = {"margin_scale": 5.0, "entropy_weight": 0.5, "use_margin": False, "epochs": 3}
     groups = group_runs([scored(), *(scored(**{key: value}) for key, value in changed.items())])
-    assert groups[0].label == "LPS, margin_scale=10, use_margin=true, entropy_weight=1"
-    assert groups[1].label == "LPS, margin_scale=5, use_margin=true, entropy_weight=1"
+    rest = "use_margin=true, entropy_weight=1"
+    epochs = scored().config.epochs
+    assert groups[0].label == f"LPS, epochs={epochs}, margin_scale=10, {rest}"
+    assert groups[1].label == f"LPS, epochs={epochs}, margin_scale=5, {rest}"
     assert [group.short_label for group in groups[:2]] == ["LPS", "LPS, margin_scale=5"]
     more = group_runs([*(member for group in groups for member in group.members), scored(lr=0.3)])
     assert [group.label for group in more] == [group.short_label for group in more]
