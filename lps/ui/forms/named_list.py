@@ -31,7 +31,8 @@ def show_list(
     if open_item is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.subheader(markdown(f"{noun.capitalize()} {name}"), anchor=False, width="stretch")
-            st.page_link(f"pages/{page}.py", label="Back to the list", icon=":material/arrow_back:", width="content")
+            label = f"New {noun} or another one"  # the page begins with the form; the list is below it
+            st.page_link(f"pages/{page}.py", label=label, icon=":material/arrow_back:", width="content")
         draw_item(open_item)
         return
     if name:
