@@ -151,12 +151,15 @@ _HEADS = (*NAMES.values(), "KL", "caught up")
 
 
 def tables(found: Sequence[Outcome]) -> str:
-    """Every setting with the margin and without it, and the paired differences; Markdown."""
+    """Every setting with the margin and without it, and the paired differences; Markdown.
+
+    Differences of novel accuracy that are distinguishable after Holm's correction within their table are bold.
+    """
     parts = []
     for title, rows in _by_data(found).items():
         levels = {name: _level(group) for name, group in rows.items()}
         parts += [f"### {title}", _table(("", *_HEADS, "n"), [(name, *cells) for name, cells in levels.items()])]
-        gains = [(name, *_gain(group, without)) for name, group, without in _pairs(rows)]
+        gains = [(name, *cells) for name, cells in _gains(rows).items()]
         parts += ["With the margin minus without it, seed by seed:", _table(("", *NAMES.values(), "pairs"), gains)]
     return "\n\n".join(parts) + "\n"
 
@@ -203,15 +206,28 @@ def _level(group: Sequence[Outcome]) -> list[str]:
     return [*cells, _spread([one.kl for one in group], 2), said, str(len(group))]
 
 
-def _gain(group: Sequence[Outcome], without: Sequence[Outcome]) -> list[str]:
-    mine, theirs = ({one.settings["seed"]: one for one in rows} for rows in (group, without))
-    seeds, cells = sorted(mine.keys() & theirs.keys()), []
-    for column in NAMES:
-        one, other = ([getattr(side[seed], column) for seed in seeds] for side in (mine, theirs))
-        cells.append(
-            differences.format_difference(differences.compare_samples(dict(zip(seeds, one)), dict(zip(seeds, other))))
+def _gains(rows: Mapping[str, list[Outcome]]) -> dict[str, list[str]]:
+    """Name of a row with the margin -> its differences from the row without, and the number of pairs."""
+    found = {name: _differences(group, without) for name, group, without in _pairs(rows)}
+    corrected = differences.correct_for_multiplicity({name: gain["novel"] for name, gain in found.items()})
+    texts = {}
+    for name, gain in found.items():
+        cells = {column: differences.format_difference(one) for column, one in gain.items()}
+        if corrected[name].has_interval and corrected[name].is_distinguishable:
+            cells["novel"] = f"**{cells['novel']}**"
+        texts[name] = [*cells.values(), str(gain["novel"].pairs)]
+    return texts
+
+
+def _differences(group: Sequence[Outcome], without: Sequence[Outcome]) -> dict[str, differences.Difference]:
+    """By column, paired by seed."""
+    mine, theirs = ({one.settings["seed"]: one for one in side} for side in (group, without))
+    return {
+        column: differences.compare_samples(
+            *({seed: getattr(one, column) for seed, one in side.items()} for side in (mine, theirs))
         )
-    return [*cells, str(len(seeds))]
+        for column in NAMES
+    }
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
