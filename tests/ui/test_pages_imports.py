@@ -13,6 +13,7 @@ from lps.interop import archives, imports
 from lps.store.run_folders import list_runs
 from lps.ui.runs import import_dialog as dialog
 from lps.ui.server import uploads
+from lps.ui.shared import url_fields
 from tests.sample_runs import make_run
 from tests.visiting import visit
 
@@ -122,7 +123,7 @@ def test_nothing_and_two_things_are_asked_about(root, original, archive):
 
 def test_a_second_click_says_the_same(root, archive, monkeypatch):
     monkeypatch.setattr(dialog.st, "session_state", {})
-    monkeypatch.setattr(dialog.st, "query_params", {})
+    monkeypatch.setattr(url_fields, "set_values", lambda *arguments: None)
     for _ in range(2):
         dialog._store_outcome(dialog.import_archive(uploaded(archive.read_bytes()), "", ""))
         assert dialog.count_in_words(dialog.st.session_state[dialog.IMPORTED]) == "1 run imported."

@@ -1,8 +1,11 @@
 """Fields of a form stand in the page's address, and come back from it."""
 
+import time
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lps.ui.shared import url_fields
 from tests.visiting import visit
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -30,6 +33,20 @@ def test_every_kind_of_field_is_written_and_read_back():
     assert again.number_input(key="search_trials").value == 7
     assert again.pills(key="search_use_margin").value == ["false"]
     assert not again.toggle(key="search_prune").value and not again.toggle(key="search_lr_log").value
+
+
+def test_a_change_outlives_a_click_with_the_address_from_before_it(monkeypatch):
+    """As a busy browser sends it; later, the address counts, as after the browser's Back button."""
+    at = visit("search", search_trials="7")
+    at.number_input(key="search_trials").set_value(9).run()
+    at.query_params["search_trials"] = "7"
+    at.toggle(key="search_prune").set_value(False).run()
+    assert at.number_input(key="search_trials").value == 9 and one(at, "search_trials") == ["9"]
+    assert one(at, "search_prune") == ["false"]
+    at.query_params["search_trials"] = "7"
+    now = time.monotonic()
+    monkeypatch.setattr(url_fields.time, "monotonic", lambda: now + 4)
+    assert at.run().number_input(key="search_trials").value == 7
 
 
 def test_a_usual_value_leaves_the_address_and_an_emptied_box_does_not():

@@ -19,7 +19,7 @@ from streamlit.string_util import validate_material_icon
 from lps.errors import UserError, shorten
 from lps.files.program_location import DASHBOARD
 from lps.ui.server import routing
-from lps.ui.shared import escape
+from lps.ui.shared import escape, url_fields
 
 FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
@@ -101,6 +101,7 @@ def run_page(page) -> None:
     """Draw the tabs and the page that `st.navigation` selected; for a broken file, the reason."""
     if page.url_path in _REDIRECTS:
         page.run()
+    url_fields.restore_changes()
     listed = read_entries()
     entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
     _show_tabs(entry, _tabs_of_entry(entry, listed))

@@ -4,6 +4,7 @@ Every field is a widget that shows a value stored elsewhere and hands changes ba
 `bind="query-params"` writes the text of a choice into the URL, so links would break whenever a text changes.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -12,6 +13,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.settings.parameters import text_of
 
+_CHANGES = "address changes"  # in the session: (page, [(time of a change, URL before it)], URL after the last one)
+_LATE_S = 3.0  # so long after a change, a busy browser may still send the address from before it
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
@@ -53,13 +56,42 @@ def set_values(name: str, value: str | Iterable[str] | None, *removed_names: str
 
     removed_names are removed, too. An unchanged URL is not sent to the browser.
     """
+    restore_changes()
+    before = _read_address()
     values = [value] if isinstance(value, str) else [*(value or [])]
     if not values:
         removed_names = (name, *removed_names)
-    elif st.query_params.get_all(name) != values:
+    elif before.get(name) != values:
         st.query_params[name] = values
     for removed_name in removed_names:
         st.query_params.pop(removed_name, None)
+    if (after := _read_address()) != before:
+        st.session_state[_CHANGES] = (_page(), [*_recent_addresses(), (time.monotonic(), before)], after)
+
+
+def restore_changes() -> None:
+    """Write the URL of the last change again if the browser has sent the one from before it.
+
+    The browser sends its URL with every click. If a change just before the click has not reached this URL yet, the form
+    would be read without it. Call this at the start of a page.
+    """
+    page, _, current = st.session_state.get(_CHANGES, ("", [], {}))
+    address = _read_address()
+    if page != _page():
+        st.session_state.pop(_CHANGES, None)
+    elif any(address == old for _, old in _recent_addresses()):
+        st.query_params.from_dict(current)
+
+
+def _recent_addresses() -> list[tuple[float, dict[str, list[str]]]]:
+    """Return the URLs from before the changes of the last seconds, and when each was replaced."""
+    _, replaced, current = st.session_state.get(_CHANGES, ("", [], {}))
+    earliest = time.monotonic() - _LATE_S
+    return [(at, old) for at, old in replaced if at > earliest and old != current]
+
+
+def _read_address() -> dict[str, list[str]]:
+    return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
 def set_unless_default(default: str, name: str, value: str | None) -> None:
@@ -182,7 +214,7 @@ def restore_address(name: str) -> None:
 
 def remember_address(name: str) -> None:
     """Store the URL for the way back to this page; call it after the form is drawn."""
-    st.session_state[f"address of {name}"] = {key: st.query_params.get_all(key) for key in st.query_params}
+    st.session_state[f"address of {name}"] = _read_address()
 
 
 def _set_chosen(name: str, default: list[str], choices: list[str]) -> None:
