@@ -27,7 +27,8 @@ def test_the_deck_is_that_of_the_epoch_that_has_names(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
     app = open_page(run=run.id)
     told_by_page = told(app)
-    assert f"{points.read_partition(run).split.pictures_in_words('image')}. The small images" in words_of(app)
+    split = points.read_partition(run).split
+    assert f"Reviewed here: 1,000 of {split.pictures_in_words('image')}. The small images" in words_of(app)
     assert (told_by_page["address"], told_by_page["readonly"]) == (f"/desk/{run.id}/3", False)
     assert told_by_page["noun"] == "Image"
     naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "seven"}])

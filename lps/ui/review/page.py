@@ -49,7 +49,7 @@ def _show_review(runs: list[Run]) -> None:
         named = set(naming.named_epochs(naming.read_entries(run))) & set(stored)
         with right:
             epoch = epoch_choice.pick_epoch("review", run, stored, max(named, default=stored[-1]))
-        split = review_desk.desk_of(run, epoch).split
+        desk = review_desk.desk_of(run, epoch)
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -59,7 +59,9 @@ def _show_review(runs: list[Run]) -> None:
         "noun": nouns.of(run)("Image"),
     }
     _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
-    st.caption(f"{split.pictures_in_words(nouns.of(run)('image'))}. {nouns.of(run)(_EXAMPLES)}")
+    shown = f"{len(desk.rows):,} of " if len(desk.rows) < len(desk.split.unlabeled) else ""
+    number = f"Reviewed here: {shown}{desk.split.pictures_in_words(nouns.of(run)('image'))}."
+    st.caption(f"{number} {nouns.of(run)(_EXAMPLES)}")
     _explain_review(run, epoch)
 
 
