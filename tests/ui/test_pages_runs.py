@@ -544,10 +544,13 @@ def test_news_are_told_once(root, made, monkeypatch):
     assert "** has failed: No room. [Open" in notices.list_news(watched, [run])[0][0]
 
 
-def test_a_toast_is_no_higher_than_the_empty_strip_at_the_top():
-    rule = re.search(r'stToast"\] \{([^}]*)', (Path(lps.__file__).parent / "charts" / "page.css").read_text())[1]
+def test_a_toast_fits_the_empty_strip_at_the_top_and_its_text_the_toast():
+    css = (Path(lps.__file__).parent / "charts" / "page.css").read_text()
+    rule = re.search(r'stToast"\] \{([^}]*)', css)[1]
     heights = re.findall(r"(?:max-height|margin-top): ([\d.]+)rem", rule)
     assert len(heights) == 2 and sum(map(float, heights)) <= 3.75
+    name = re.search(r'stToast"\] strong \{([^}]*)', css)[1]
+    assert "width: 0;" in name and "min-width: 100%" in name, "a long name leaves the link in sight"
 
 
 def test_an_open_page_says_what_ended_in_toasts_but_not_in_a_flood(root, made):
