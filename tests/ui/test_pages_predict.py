@@ -9,6 +9,7 @@ import shutil
 import time
 import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.training import loop
-from lps.ui.predict import training_data
+from lps.ui.predict import results, training_data
 from lps.ui.server import uploads
 from tests import vector_files
 from tests.inference.test_prediction import digits, saved
@@ -86,6 +87,17 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
+
+
+def test_a_picture_too_far_from_all_classes_is_said_to_be_beyond_the_limit():
+    values = {"confidence": [0.9, 0.9, 0.9], "distance": [0.526, 0.4, 0.526], "cluster": [0, 0, 1]}
+    predicted = SimpleNamespace(names=lambda: ["cat"] * 3, rejected={1}, **values)
+    said = [results.explain_prediction(predicted, row, 0.41) for row in range(3)]
+    assert said == [
+        "Confidence 90 % for cat, distance 0.526, limit 0.410: too far from all classes.",
+        "Confidence 90 % for cat, distance 0.400.",
+        "Confidence 90 % for cat, distance 0.526: you marked this cluster as not a class.",
+    ]
 
 
 def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_path):

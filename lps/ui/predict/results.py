@@ -73,7 +73,7 @@ def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path
     if kind == "table":
         _show_table(run, predicted, class_names, rows)
     else:
-        _show_pictures(run, predicted, class_names, rows, source)
+        _show_pictures(run, predicted, class_names, rows, source, threshold)
 
 
 def forget_choice() -> None:
@@ -226,7 +226,7 @@ def _show_table(run: Run, predicted: PredictionResult, class_names: list[str], r
 
 
 def _show_pictures(
-    run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int], source: Path
+    run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int], source: Path, threshold: float
 ) -> None:
     """Show a sheet of the pictures, and one of them beside the most similar training images."""
     say = nouns.of(run)
@@ -263,7 +263,7 @@ def _show_pictures(
                 )
             )
         else:
-            _show_picture(run, predicted, opened, class_names[opened], source)
+            _show_picture(run, predicted, opened, class_names[opened], source, threshold)
 
 
 def _write_caption(class_name: str, confidence: float) -> str:
@@ -271,23 +271,17 @@ def _write_caption(class_name: str, confidence: float) -> str:
     return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
 
-def _show_picture(run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path) -> None:
+def _show_picture(
+    run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path, threshold: float
+) -> None:
     """Explain the prediction of one picture."""
-    name, say = predicted.names()[row], nouns.of(run)
+    say = nouns.of(run)
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
     thumbnails = _make_thumbnails(str(source), fingerprint(source), (predicted.files[row],))
     if (title := thumbnails.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
-    sentence = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"
-    if class_name == NONE:
-        cause = (
-            "you marked this cluster as not a class"
-            if predicted.cluster[row] in predicted.rejected
-            else "too far from all classes"
-        )
-        sentence += f": {cause}"
-    st.markdown(escape.markdown(f"{sentence}."))
+    st.markdown(escape.markdown(explain_prediction(predicted, row, threshold)))
     nearest_images, images = predicted.nearest[row].tolist(), _training_images(run)
     new_frames = [
         Frame(
@@ -312,6 +306,17 @@ def _show_picture(run: Run, predicted: PredictionResult, row: int, class_name: s
         for image, cluster in zip(nearest_images, predicted.theirs[row].tolist())
     ]
     frames.show_frames([(say("Most similar training images"), similar_frames)], _SIZE)
+
+
+def explain_prediction(predicted: PredictionResult, row: int, threshold: float) -> str:
+    """Give the confidence and the distance of a picture, and why it is none of the classes if it is."""
+    name, distance = predicted.names()[row], predicted.distance[row]
+    sentence = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {distance:.3f}"
+    if predicted.cluster[row] in predicted.rejected:
+        return f"{sentence}: you marked this cluster as not a class."
+    if distance > threshold:
+        return f"{sentence}, limit {threshold:.3f}: too far from all classes."
+    return f"{sentence}."
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
