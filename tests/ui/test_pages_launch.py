@@ -20,6 +20,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.studies import audit_files
 from lps.studies.audit_files import KINDS, Audited, Doubt
+from lps.ui.forms import data_check
 from lps.ui.launch import splits
 from tests import sample_runs
 from tests.broken_files import DATASETS, METHODS, folders
@@ -456,6 +457,17 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     assert command[3:6] == ["audit", "--begun", "digits"] and path.parent == root / ".audits"
 
 
+def test_the_button_for_copies_says_which_picture_stays():
+    long, unlabeled = "labeled/cats/the first one.png", "unlabeled/b.png"
+    for parts, pictures, label in (
+        (("labeled", "unlabeled"), (long, unlabeled), f"Leave out {unlabeled} and keep …{long[-21:]}"),
+        (("labeled", "test"), (3, 10), "Leave out 3 and keep 10"),
+        (("labeled",), (3, 10, 12), "Leave out 2 copies and keep 3"),
+    ):
+        finding = Doubt("duplicate", pictures, 0.1, parts)
+        assert data_check._list_choices(finding, pictures)[0][0] == label
+
+
 @pytest.mark.slow
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     at = whole_form()
@@ -465,8 +477,8 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     assert "the next runs relabel 1 picture" in said(at) and "3.0 standard deviations" in said(at)
     press(at, "Keep as it is")
     assert "2 similar pictures" in said(at)
-    assert [button.label for button in at.button if button.label.startswith("Leave")] == ["Leave out the copy"]
-    press(at, "Leave out the copy")
+    assert [one.label for one in at.button if one.label.startswith("Leave")] == ["Leave out 10 and keep 3"]
+    press(at, "Leave out 10 and keep 3")
     assert "leave out 1 picture and relabel 1 picture" in said(at) and "1 picture left out: 10" in said(at)
     assert "decided on everything that was found among 1,797 pictures" in said(at)
     start(at).click().run()

@@ -151,13 +151,17 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
 def _make_frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -> Frame:
     label = images.labels[row]
     name = images.class_names[label] if label >= 0 else "unlabeled"
-    text = str(key)
-    short = text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+    text, short = str(key), _shorten_key(key)
     is_test = row >= len(images.labels) - images.num_test
     caption = f"{short}" if images.file_names else f"{short}: {name}"
     return Frame(
         images.pixels[row], images.sides(row), "", f"{say('Picture')} {text}, {name}", f"{caption}{' (test)' * is_test}"
     )
+
+
+def _shorten_key(key: Key) -> str:
+    text = str(key)
+    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
 
 
 def _list_choices(finding: Doubt, keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
@@ -166,8 +170,9 @@ def _list_choices(finding: Doubt, keys: Sequence[Key]) -> list[tuple[str, str, s
     if finding.kind == "duplicate":
         remaining_key = audit_files.remaining_pictures(finding)
         copies = [key for key in keys if key != remaining_key]
-        copies_text = "copy" if len(copies) == 1 else f"{len(copies)} copies"
-        return [(f"Leave out the {copies_text}", ":material/block:", "leave out", copies, ""), ignore]
+        copies_text = _shorten_key(copies[0]) if len(copies) == 1 else f"{len(copies)} copies"
+        label = f"Leave out {copies_text} and keep {_shorten_key(remaining_key)}"
+        return [(label, ":material/block:", "leave out", copies, ""), ignore]
     leave_out = ("Leave it out", ":material/block:", "leave out", list(finding.pictures), "")
     if finding.kind == "label":
         relabel = (f"Label it {finding.other}", ":material/label:", "relabel", list(finding.pictures), finding.other)
