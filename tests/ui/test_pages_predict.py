@@ -100,6 +100,11 @@ def test_a_picture_too_far_from_all_classes_is_said_to_be_beyond_the_limit():
     ]
 
 
+def test_every_column_of_the_table_is_explained():
+    columns = {*prediction_files._COLUMNS} - {"file", "confidence"}
+    assert not [column for column in [*columns, "nearest_1"] if f"`{column}`" not in results._ABOUT_COLUMNS]
+
+
 def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_path):
     run = make_run(tmp_path, epochs=2)
     known = "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4)"

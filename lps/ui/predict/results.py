@@ -36,7 +36,9 @@ _KIND = "Possible novel class"
 _ABOUT_COLUMNS = (
     f"In the CSV file, `name` is the answer; it is empty for “{NONE}”. `guess` is the most likely class, also for "
     f"“{NONE}”. `predicted` is the id that the model predicted and `cluster` the id after your merges and splits. "
-    "`group` is seen or novel. `new_kind` is the number of a possible novel class."
+    "`group` is seen or novel. `new_kind` is the number of a possible novel class. "
+    f"`none` is yes for “{NONE}”, `distance` is the mean cosine distance to the 5 nearest training images, and "
+    "`nearest_1` to `nearest_3` are the most similar of these."
 )
 _ABOUT_LIMIT = (
     f"This sets the limit: a new picture that is farther from the training images is “{NONE}”. It is not a share of "
@@ -137,7 +139,7 @@ def _offer_files(run: Run, predicted: PredictionResult, threshold: float, path: 
             help_text = f'One folder of pictures per class, one folder for "{NONE}", and the table of predictions'
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
             export_buttons.offer_file("Download ZIP", address, "folder_zip", help_text)
-    st.caption(_ABOUT_COLUMNS)
+    st.caption(nouns.of(run)(_ABOUT_COLUMNS))
 
 
 def _picture_files(run: Run) -> tuple[str, ...]:
