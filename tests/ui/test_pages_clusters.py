@@ -400,6 +400,7 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Become labeled"][0] <= by_name["Pictures"][0]
     assert not [one for one in app.warning if "sevens looks mixed" in one.value]
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
+    assert "The same on the command line" in [one.label for one in app.expander]
 
 
 def test_a_name_in_another_case_than_its_seen_class_has_its_pictures(run, monkeypatch):

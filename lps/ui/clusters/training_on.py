@@ -16,7 +16,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
-from lps.ui.shared import data_table, escape, export_buttons, select
+from lps.ui.shared import data_table, escape, select
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -95,7 +95,8 @@ def _ask_next_run(view: PredictionView) -> None:
     for notice_text in planned.notices():
         st.caption(escape.markdown(notice_text))
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
-        export_buttons.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
+        with st.expander("The same on the command line"):
+            st.code(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)), "bash", wrap_lines=True)
     with st.container(key="train_on_bar", gap="small"):  # page.css keeps it in sight at the lower edge
         st.markdown(f"**{escape.markdown(planned.in_words())}.**")
         if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
