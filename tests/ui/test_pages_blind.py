@@ -64,7 +64,10 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     here = predictions.read_view(run, 3)
-    first = found_clusters.order_clusters(here)[0]
+    first, *_, last = found_clusters.order_clusters(here)
+    labeled = int((here.targets[here.split.labeled] == last.id).sum())
+    assert found_clusters.count_pictures(here, last) == f"{last.size} unlabeled pictures, {labeled} labeled"
+    assert found_clusters.count_pictures(here, first) == f"{first.size} pictures"
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)

@@ -210,6 +210,15 @@ def summarize_clusters(view: PredictionView) -> str:
     return f"{text}."
 
 
+def count_pictures(view: PredictionView, cluster: Cluster) -> str:
+    """Return "19 pictures", or "19 unlabeled pictures, 68 labeled" for a class with labels."""
+    noun = nouns.of(view.run)("picture")
+    labeled = int((view.targets[view.split.labeled] == cluster.id).sum()) if cluster.id in view.defaults else 0
+    return (
+        f"{counted(cluster.size, f'unlabeled {noun}')}, {labeled:,} labeled" if labeled else counted(cluster.size, noun)
+    )
+
+
 def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is_over: bool) -> None:
     """Show a cluster: name, size, flags, its most confident pictures, and the name field."""
     name = view.name(cluster.id)
@@ -217,7 +226,7 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     color = {"seen": "blue", "novel": "orange"}[group]
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
     with st.container(border=True, gap="small"):
-        heading, count = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
+        heading, count = escape.markdown(name), count_pictures(view, cluster)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":{color}[**{heading}**] · {count} {flags}", width="stretch")
             link = {
