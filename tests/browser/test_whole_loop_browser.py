@@ -90,7 +90,7 @@ def _train_on(page) -> None:
     come_to_rest(page)
     onward = page.get_by_role("button", name="Predict new pictures")
     onward.wait_for(timeout=TRAIN_MS)
-    page.get_by_text("no novel cluster is left").wait_for()
+    page.get_by_text("no novel cluster has pictures").wait_for()
     come_to_rest(page)
     onward.click()
 

@@ -13,6 +13,7 @@ from lps.data import sources
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.training import checkpoints
+from lps.ui.clusters import page as clusters_page
 from lps.ui.live import found_clusters, unknown_classes
 from lps.ui.pictures import points, predictions
 from lps.ui.predict import training_data
@@ -152,7 +153,7 @@ def test_where_nothing_novel_was_found_the_sentence_says_so(root):
     here = predictions.read_view(run, 3)
     seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
     said = found_clusters.summarize_clusters(replace(here, clusters=seen))
-    assert "all are in classes that you labeled or named; no novel cluster is left." in said
+    assert "all are in classes that you labeled or named; no novel cluster has pictures." in said
 
 
 def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, monkeypatch):
@@ -170,13 +171,12 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     here = predictions.read_view(run, points.stored_epochs(run)[-1])
     gone = replace(here, clusters=[replace(c, size=0 if c.id == 8 else c.size) for c in here.clusters])
     monkeypatch.setattr(predictions, "read_view", lambda *_, **__: gone)
+    assert "in 10 clusters, 1 of them without images" in clusters_page._summarize_page(gone)
     with held(run):
         without = visit("live", run=[run.id])
     assert [field.label for field in without.text_input] == [f"Name of cluster {i}" for i in order if i != 8]
     assert "1 cluster without a card has no pictures." in words_of(without)
-    assert training_data._describe_training_data(run).endswith(
-        ", 4 novel classes and 1 novel class without pictures so far"
-    )
+    assert training_data._describe_training_data(run).endswith(", 4 novel classes and 1 novel class without pictures")
     disabled = {button.label: button.disabled for button in at.button}
     assert not disabled["See all clusters"] and disabled["Name the clusters"] and disabled["Predict new pictures"]
 

@@ -156,6 +156,8 @@ def _summarize_page(view: PredictionView) -> str:
     named = sum(c.id in view.decisions.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())
     sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
+    empty = sum(not cluster.size for cluster in view.clusters)
+    sentences[0] += f", {empty} of them without {nouns.of(view.run)('images')}" if empty else ""
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
     if unknown:

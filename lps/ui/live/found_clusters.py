@@ -202,7 +202,7 @@ def summarize_clusters(view: PredictionView) -> str:
         text += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
         text += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
     else:
-        text += "all are in classes that you labeled or named; no novel cluster is left. "
+        text += "all are in classes that you labeled or named; no novel cluster has pictures. "
     text += f"The mean confidence is {percent(float(np.mean(view.network.confidence)))}. "
     text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:

@@ -28,7 +28,7 @@ def show_training_data(run: Run) -> None:
 def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes".
 
-    If a novel cluster is empty: "... and 1 novel class without pictures so far". Once the user has named clusters:
+    If a novel cluster is empty: "... and 1 novel class without pictures". Once the user has named clusters:
     "..., 3 clusters with your names (six, seven, nine) and 1 without a name".
     """
     name = _name_data(run)
@@ -48,7 +48,7 @@ def _describe_training_data(run: Run) -> str:
         clusters = view.clusters if view and view.defaults else []
         empty = sum(not cluster.size and cluster.id not in view.defaults for cluster in clusters)
         parts = [counted(novel - empty, "novel class")] * (novel > empty)
-        parts += [f"{counted(empty, 'novel class')} without pictures so far"] * (empty > 0)
+        parts += [f"{counted(empty, 'novel class')} without pictures"] * (empty > 0)
         return listed([text, *parts])
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
     names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
