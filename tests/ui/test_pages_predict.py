@@ -26,6 +26,7 @@ from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.training import loop
+from lps.ui.pictures import points
 from lps.ui.predict import results, training_data
 from lps.ui.server import uploads
 from tests import vector_files
@@ -98,6 +99,20 @@ def test_a_picture_too_far_from_all_classes_is_said_to_be_beyond_the_limit():
         "Confidence 90 % for cat, distance 0.400.",
         "Confidence 90 % for cat, distance 0.526: you marked this cluster as not a class.",
     ]
+
+
+def test_the_most_similar_pictures_say_whether_their_class_is_a_label_or_predicted(tmp_path, monkeypatch):
+    run, shown = make_run(tmp_path, epochs=1), []
+    split = points.read_partition(run).split
+    ids = np.array([[split.labeled[0], split.unlabeled[0]]])
+    values = {"confidence": [0.9], "distance": [0.1], "cluster": [0], "nearest": ids, "theirs": np.array([[0, 7]])}
+    predicted = SimpleNamespace(
+        names=lambda: ["0"], rejected=(), files=["a.png"], groups={0: "seen", 7: "novel"}, titles={0: "0", 7: "7"},
+        **values,
+    )  # fmt: skip
+    monkeypatch.setattr(results.frames, "show_frames", lambda rows, size: shown.extend(rows))
+    results._show_picture(run, predicted, 0, "0", tmp_path, 0.4)
+    assert [frame.caption for frame in shown[-1][1]] == ["label: 0", "predicted: 7"]
 
 
 def test_every_column_of_the_table_is_explained():

@@ -155,6 +155,14 @@ def _training_images(run: Run) -> Images | None:
         return None
 
 
+def _labeled_images(run: Run) -> frozenset[int]:
+    """Return the ids of the images that the run has learned with their labels; none if its split cannot be read."""
+    try:
+        return frozenset(points.read_partition(run).split.labeled.tolist())
+    except UserError:
+        return frozenset()
+
+
 def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
     """Show the possible novel classes with the first pictures of each."""
     say = nouns.of(run)
@@ -297,13 +305,14 @@ def _show_picture(
     if images is None:
         st.caption(say("The run's pictures were not found."))
         return
+    labeled = _labeled_images(run)
     similar_frames = [
         Frame(
             images.pixels[image],
             images.sides(image),
             predicted.groups[cluster],
             say(f"Image {image}"),
-            predicted.titles[cluster],
+            f"{'label' if image in labeled else 'predicted'}: {predicted.titles[cluster]}",
         )
         for image, cluster in zip(nearest_images, predicted.theirs[row].tolist())
     ]
