@@ -329,7 +329,7 @@ def test_a_cluster_is_named_and_the_name_stays(open_page, run):
     app.text_input[0].set_value("  seven <b>*s* ").run()
     assert app.text_input[0].label == "Name (saved)"
     here = predictions.read_view(run, 6)
-    assert page._nearest_cluster(here, replace(here.clusters[0], nearest=7)).startswith("seven <b>*s*, ")
+    assert page._nearest_cluster(here, replace(here.clusters[0], nearest=7)) == "seven <b>*s*"
     assert said(run).names == {7: "seven <b>*s*"} and not app.exception
     assert table(app).loc[7, "Name"] == "seven <b>*s*" and "Cluster 7 · seven <b>*s*" in words_of(app)
     assert open_page(run.root, cluster=7).text_input[0].value == "seven <b>*s*"
