@@ -145,7 +145,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert tile_words(app, 4).endswith("label: cat") and "known label, written below" in words_of(app)
     app = open_page(tmp_path, cluster=2)
     assert tile_words(app, 5).endswith("label: dog") and "magenta" not in words_of(app), "cluster 2 has no class"
-    assert "Wrongly assigned" not in app.segmented_control(key="picked_order").options
+    assert "Misplaced" not in app.segmented_control(key="picked_order").options
     app = open_page(tmp_path, image=8, overview="confusion")
     assert "True class **unknown**" in words_of(app) and "confusion" in heads(app)
 

@@ -29,7 +29,7 @@ _TABLE_ROWS = 15  # in sight; a longer table scrolls by itself
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
-_ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
+_ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Misplaced"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"}
 _MATCHING = (
     "The matched class of a cluster is the class that is paired with it. Clusters and classes are paired one to one so "
