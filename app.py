@@ -6,8 +6,8 @@ The same command imports it once, before any visit, for the server that all visi
 import streamlit as st
 
 from lps.charts import drawings
-from lps.ui.server import menu, presentation, routing, serving
-from lps.ui.shared import notices, plot
+from lps.ui.server import menu, presentation, routing, run_toasts, serving
+from lps.ui.shared import plot
 
 ABOUT = "LPS Studio shows how a model learns classes with labels and discovers classes without labels."
 
@@ -26,7 +26,7 @@ def visit() -> None:
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
     page = st.navigation(menu.list_pages(), expanded=True)
     presentation.show_presenting()
-    notices.watch_runs()
+    run_toasts.watch_runs(page.url_path)
     menu.run_page(page)
     if page.url_path not in menu.pages_with_charts():
         plot.preload_library()

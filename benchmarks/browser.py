@@ -123,10 +123,7 @@ def _measure_pages(visitor: Visitor, runs: Path, pages: dict, rounds: int) -> It
             yield (
                 {"page": name}
                 | _summary(seconds)
-                | {
-                    "server CPU s, first visit": cpu,
-                    "server MB": round(process.memory_info().rss / 1e6),
-                }
+                | {"server CPU s, first visit": cpu, "server MB": round(process.memory_info().rss / 1e6)}
             )
 
 

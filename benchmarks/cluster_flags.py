@@ -10,7 +10,9 @@ of them half labeled, for 50 epochs and for 20 ("short"). Seeds 0 to 9 are for t
 seeds from 100 on, which use other pictures of CIFAR-10. The newest rule of "looks mixed" was chosen with both in sight.
 
 looks mixed, and unsure, unstable, close (which are no flags): right if less than 80 % of a cluster's pictures are of
-its most frequent class; close: if two clusters have the same most frequent class. "as before": looks mixed by its
+its most frequent class; close: if two clusters have the same most frequent class. alike (what Clusters points out):
+two clusters without a flag are each other's nearest, and one at least is novel; right if they have the same most
+frequent class, or if both are mixed. "as before": looks mixed by its
 earlier rule, 28 % of the neighbours elsewhere and no limit of a third. `--split`: the three purest clusters of every
 run are cut in two first, as if it had too many clusters; flags should not fall on such parts. part of a class, mixes
 classes: right if the flag is also set with all true classes known.
@@ -32,9 +34,9 @@ from lps.analysis.clusters import (
     find_mixed_ids,
     read_assignment,
     read_first_features,
+    unflagged_twin,
 )
-from lps.analysis.mixed_clusters import FEWEST, PARTS
-from lps.analysis.mixed_clusters import split_features as split_parts
+from lps.analysis.mixed_clusters import FEWEST, PARTS, leading_components, split_points
 from lps.analysis.projection import nearest_rows
 from lps.scores.estimates import INTERVAL, INTERVAL_CONFIDENCE
 from lps.settings.config import Config, configure
@@ -144,7 +146,7 @@ def clusters_of(name: str, run: Run, is_split: bool = False) -> list[dict]:
     whole, none = described(truth), described(np.full(len(truth), -1))
     hidden = np.random.default_rng(0).random(len(truth)) < _HIDDEN
     part = described(np.where(hidden, -1, truth))
-    majority, found = {c.id: c.majority for c in whole}, []
+    known_of, found = {c.id: c for c in whole}, []
     around = np.zeros(len(ids))
     if first is not None:
         places = predicted[first[1]]
@@ -156,13 +158,18 @@ def clusters_of(name: str, run: Run, is_split: bool = False) -> list[dict]:
         said = {"looks mixed": "mixed" in seen.flags, "unsure": seen.confidence < 0.5}
         said |= {"as before": full.size >= FEWEST and full.confidence < 0.9 and around[full.id] >= 0.28}
         said |= {"unstable": seen.stability < 0.5, "close": seen.similarity > 0.9}
-        is_mixed, is_same = full.purity < MIXED, majority.get(seen.nearest) == full.majority
+        near, twin = known_of.get(seen.nearest), unflagged_twin(none, seen.id)
+        is_mixed, is_same = full.purity < MIXED, near is not None and near.majority == full.majority
+        said["alike, one class"] = twin is not None and max(twin.id, seen.id) >= split.classes.seen
+        said["alike, both mixed"] = said["alike, one class"]
         right = {
             "looks mixed": is_mixed,
             "as before": is_mixed,
             "unsure": is_mixed,
             "unstable": is_mixed,
             "close": is_same,
+            "alike, one class": is_same,
+            "alike, both mixed": is_mixed and near is not None and near.purity < MIXED,
         }
         for flag in ("split", "merge"):
             said[FLAGS[flag].text], right[FLAGS[flag].text] = flag in some.flags, flag in full.flags
@@ -172,7 +179,8 @@ def clusters_of(name: str, run: Run, is_split: bool = False) -> list[dict]:
         )
         members = predicted[rows] == full.id
         features, classes = snapshot.features[members], truth[rows][members]
-        found[-1] |= {"purity": full.purity, "parts": [purity(classes, split_parts(features, n)) for n in (1, *PARTS)]}
+        points = leading_components(features)
+        found[-1] |= {"purity": full.purity, "parts": [purity(classes, split_points(points, n)) for n in (1, *PARTS)]}
     return found
 
 
@@ -183,7 +191,7 @@ def split_purest(predicted: np.ndarray, truth: np.ndarray, features: np.ndarray,
     predicted = predicted.copy()
     for cluster in sorted(clusters, key=known.get, reverse=True)[:3]:
         members = predicted[rows] == cluster
-        predicted[rows[members][split_parts(features[members], 2) == 1]] = predicted.max() + 1
+        predicted[rows[members][split_points(leading_components(features[members]), 2) == 1]] = predicted.max() + 1
     return predicted
 
 

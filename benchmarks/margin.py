@@ -286,9 +286,8 @@ def main() -> None:
         words = sweep.words(options.pictures, options.hundred)
         print(shlex.join(["python", "-m", "lps", *words]), flush=True)
         if options.run and lps.__main__.main([*words, "--runs", str(options.runs)]):
-            print(
-                f"{sweep.name}: not all runs finished", flush=True
-            )  # as where a method diverges; the next one goes on
+            # As where a method diverges; the next one goes on
+            print(f"{sweep.name}: not all runs finished", flush=True)
     if not (options.commands or options.make_pictures):
         print(tables(outcomes(options.runs)), end="")
 

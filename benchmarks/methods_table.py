@@ -3,10 +3,11 @@
 FILE.npz is of the data set `arrays`, with truth. Every method trains with its own defaults on one split, in which the
 first --seen classes have half of their pictures labeled. LPS is the reference: differences are paired by seed. k-means
 and semi-supervised k-means (GCD's) cluster the stored features and train nothing. One seed of every method runs before
-the next seed. Existing runs are reused. --tables: train nothing, write the tables of the finished runs.
+the next seed. Existing runs and clusterings are reused. --tables: train nothing, write the tables of the finished runs.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import time
@@ -67,6 +68,17 @@ def timed(runs: Path, config: Config, name: str) -> Run:
     run = train_here(runs, config, name)
     write_json(run.folder / COST, {"seconds": time.process_time() - began})
     return run
+
+
+def clustered(runs: Path, config: Config) -> dict[str, Scores]:
+    """The scores of both clusterings, and the minutes that they took together; stored beside the runs."""
+    path = runs / f"clusterings-{hashlib.sha256(key_of(config).encode()).hexdigest()[:16]}.json"
+    if not path.exists():
+        began = time.process_time()
+        found = clusterings(config)
+        minutes = {"minutes": (time.process_time() - began) / 60}
+        write_json(path, {way: {key: one[key] for key in SCORES.values()} | minutes for way, one in found.items()})
+    return json.loads(path.read_text())
 
 
 def scores_of(run: Run) -> Scores:
@@ -134,12 +146,10 @@ def main() -> None:
     methods = FIRST | others()
     matched = {title for title in found if not catalog.method_info(str(methods[title]["method"])).seen_is_aligned}
     for seed in asked.seeds:
-        began = time.process_time()
         plain = config_of(file, asked.seen, asked.epochs, seed, parse_settings(asked.settings, "lps"))
-        for title, values in clusterings(plain).items():
+        for title, values in clustered(asked.runs, plain).items():
             matched.add(title)
-            values = {name: values[name] for name in SCORES.values()}
-            found.setdefault(title, {})[seed] = values | {"minutes": (time.process_time() - began) / 60}
+            found.setdefault(title, {})[seed] = values
     print(
         section(file.stem, "Per cent of the unlabeled pictures; minutes of a processor per run.", rows(found, matched))
     )

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ SHOTS = (
     Shot("home", "", "text=Start the demo"),
     Shot("story", "story", "h1"),
     Shot("live", "live?run={own}", "text=Name the clusters", height=900),
-    Shot("clusters", "clusters?run={own}&cluster=6", "text=Most typical", height=1000),
+    Shot("clusters", "clusters?run={own}&cluster=6", "text=Most typical", height=1320),
     Shot("effects", "effects?{sweep}", ".js-plotly-plot", height=960),
     Shot("charts", "charts?{sweep}", ".js-plotly-plot", height=860),
 )
@@ -54,15 +55,22 @@ def blocks(page: str, language: str = "") -> list[str]:
     return [code for found, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M) if found == language]
 
 
-def make_runs(work: Path, environment: dict[str, str]) -> None:
-    """The runs of the tutorials for researchers and practitioners, in `work`."""
+def make_runs(work: Path, environment: dict[str, str], shots: Sequence[Shot]) -> None:
+    """The runs of the tutorials for researchers and practitioners that `shots` show, in `work`."""
+    needs = " ".join(shot.address for shot in shots)
+    if "{own}" in needs:
+        _make_own_run(work, environment)
+    if "{sweep}" in needs:
+        sweep = next(text.strip() for text in blocks("researcher") if "--wait" in text)
+        _carry_out(sweep, work, environment)
+
+
+def _make_own_run(work: Path, environment: dict[str, str]) -> None:
     if not (work / "pictures").exists():
         subprocess.run([sys.executable, "-c", blocks("practitioner", "python")[0]], cwd=work, check=True)
     if not list_runs(runs=environment["LPS_RUNS"], filter="dataset=folder"):
         train = next(line for text in blocks("practitioner") for line in text.splitlines() if " train " in line)
         _carry_out(train, work, environment)
-    sweep = next(text.strip() for text in blocks("researcher") if "--wait" in text)
-    _carry_out(sweep, work, environment)
 
 
 def _carry_out(line: str, work: Path, environment: dict[str, str]) -> None:
@@ -97,8 +105,9 @@ def main() -> None:
         folders = {"LPS_RUNS": "runs", "LPS_CACHE": "cache", "LPS_DECISIONS": "decisions"}
         environment = os.environ | {name: str(work / folder) for name, folder in folders.items()}
         environment["PYTHONPATH"] = str(ROOT)
-        make_runs(work, environment)
-        own = list_runs(runs=work / "runs", filter="dataset=folder", state="finished")[0].id
+        shots = [shot for shot in SHOTS if not options.only or shot.name in options.only]
+        make_runs(work, environment, shots)
+        own = next((run.id for run in list_runs(runs=work / "runs", filter="dataset=folder", state="finished")), "")
         sweep = "&".join(f"run={run.id}" for run in list_runs(runs=work / "runs", tag="sweep:margin"))
         options.to.mkdir(parents=True, exist_ok=True)
         own_folders = {name: environment[name] for name in ("LPS_CACHE", "LPS_DECISIONS")}
@@ -109,10 +118,9 @@ def main() -> None:
             found = shutil.which("chromium") or browsers.chromium.executable_path
             browser = browsers.chromium.launch(executable_path=found, args=["--no-sandbox"])
             page = browser.new_page(color_scheme="light")
-            for shot in SHOTS:
-                if not options.only or shot.name in options.only:
-                    path = photograph(page, server, shot, {"own": own, "sweep": sweep}, options.to)
-                    print(f"{path} {path.stat().st_size:,} bytes")
+            for shot in shots:
+                path = photograph(page, server, shot, {"own": own, "sweep": sweep}, options.to)
+                print(f"{path} {path.stat().st_size:,} bytes")
             browser.close()
 
 

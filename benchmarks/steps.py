@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from benchmarks.cases import Case
 from lps.data.batches import Batch, training_batches
-from lps.data.views import FAMILIES
+from lps.data.views import views_of
 from lps.methods.parts.measurements import Averages
 from lps.network.network import autocast
 
 
 def batches(case: Case, count: int) -> Iterator[Batch]:
     """`count` batches, from as many epochs as that takes."""
-    views = tuple(FAMILIES[case.config.views][name] for name in case.method.views)
+    views = tuple(views_of(case.config)[name] for name in case.method.views)
     material, epoch = case.material, case.progress.epoch
     while count > 0:
         for batch in training_batches(

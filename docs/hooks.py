@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lps.cli._parser import parser  # noqa: E402
+from lps.inference.prediction_columns import describe_columns  # noqa: E402
 from lps.settings import catalog, config  # noqa: E402
 from lps.settings.parameters import Parameter, text_of  # noqa: E402
 
@@ -88,6 +89,9 @@ def commands_page() -> str:
         ]
         lines += ["", f"## {name}", "", _sentence(_plain(summaries[name])), ""]
         lines += _table(("argument", "meaning", "default"), rows) if rows else []
+        if name == "predict":
+            columns = ((f"`{column}`", _plain(text)) for column, text in describe_columns().items())
+            lines += ["", *_table(("column of the table", "meaning"), columns)]
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from lps.analysis import run_index
 from lps.analysis.labels import label_all, load_pictures
 from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice, shorten
 from lps.files.atomic import open_regular
 from lps.files.user_folders import runs_folder
 from lps.scheduler import launcher, preflight, start_check, submit
@@ -243,6 +243,8 @@ def train_on(
     how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
     planned = continued_training.plan_continued_training(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
     submit.check_configs([planned.config], check_start=start_check.check_start_in_subprocess)
+    for sentence in planned.notices():
+        warnings.warn(sentence, stacklevel=2)
     return Run(continued_training.start_continued_training(planned, name=name).folder)
 
 
@@ -306,8 +308,8 @@ def compare_runs(
     from lps.analysis.run_scores import score_all
     from lps.analysis.score_tables import format_table  # scikit-learn takes seconds to import
 
-    if form not in (None, "markdown", "latex", "csv"):
-        raise UserError("form", f"{shorten(form)} is not one of markdown, latex, csv")
+    if form is not None:
+        check_choice("form", form, ("markdown", "latex", "csv"))
     scored, left_out = score_all([run._run for run in compared], protocol, select, seen, images)
     if left_out:
         run, reason = left_out[0]

@@ -27,6 +27,7 @@ from lps.charts import (
     maps,
     measurements,
     pace_charts,
+    palette,
     search_charts,
     sweep_charts,
 )
@@ -35,7 +36,7 @@ from lps.charts.effect_charts import Axis
 from lps.charts.event_log import EventLog, History, planned_epochs
 from lps.charts.palette import DARK, LIGHT, Palette
 from lps.data.split import Split
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice, shorten
 from lps.files.user_folders import runs_folder
 from lps.store import run_folders
 from lps.store.runs import Run
@@ -60,13 +61,18 @@ def pace(run, *, dark: bool = False) -> go.Figure:
     return line_charts.blind_pace(history, shares, labels.cluster_names(run, split), epochs, colors).figure()
 
 
-def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
-    """Draw novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
+def pace_of_runs(runs: Sequence, *, pinned: Mapping[str, str] | None = None, dark: bool = False) -> go.Figure:
+    """Draw novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs.
+
+    pinned: the hex colour by run id, as of `chart`.
+    """
     histories = [_run_and_history(run) for run in runs]
-    names = run_diff.short_labels([run for run, _ in histories])
+    names = run_diff.short_labels([run for run, _ in histories], in_symbols=True)
     run_histories = {name: history for name, (_, history) in zip(names, histories) if len(history.epochs)}
     epochs = max((planned_epochs(run, history) for run, history in histories), default=1)
-    return line_charts.pace_of_runs(run_histories, epochs, _palette(dark)).figure()
+    ids = {name: run.id for name, (run, _) in zip(names, histories)}
+    color_by_name = palette.colors_of_runs(ids, _palette(dark), pinned or {})
+    return line_charts.pace_of_runs(run_histories, epochs, _palette(dark), color_by_name).figure()
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
@@ -191,10 +197,8 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     The user's merges and splits of clusters apply."""
     run = _run(run)
     split, targets = read_split(run.folder)
-    network, decisions = (
-        clusters.read_assignment(run, epoch, split),
-        naming.naming_of_epoch(naming.read_entries(run), epoch),
-    )
+    network = clusters.read_assignment(run, epoch, split)
+    decisions = naming.naming_of_epoch(naming.read_entries(run), epoch)
     assigned = labels.clusters_of(decisions, network.predicted, split.unlabeled)
     ids = labels.cluster_ids(decisions, network.predicted, split.classes.total)
     truth = targets[split.unlabeled]
@@ -257,24 +261,31 @@ def map_of_features(
 
 
 def curves(
-    runs: Sequence, name: str = "accuracy/novel", by: str = "everything", band: str = "std", *, dark: bool = False
+    runs: Sequence,
+    name: str = "accuracy/novel",
+    by: str = "everything",
+    band: str = "std",
+    *,
+    pinned: Mapping[str, str] | None = None,
+    dark: bool = False,
 ) -> go.Figure:
     """Draw the mean of a measurement over the epochs for each group of runs, with a band.
 
-    by: everything (but the seed), method or a setting. band: range, std, interval (confidence) or none.
+    by: everything (but the seed), method or a setting. band: range, std, interval (confidence) or none. pinned: as of
+    `chart`; a group has the colour of its oldest run.
     """
-    if band not in ("range", "std", "interval", "none"):
-        raise UserError("band", f"{shorten(band)} is not one of range, std, interval, none")
+    check_choice("band", band, ("range", "std", "interval", "none"))
     scored = _scored(runs)
+    members = group_tables.curve_groups(scored, by)
     tables = {
         label: group_tables.curve_table([_history(member.run) for member in group_runs], name, band)
-        for label, group_runs in group_tables.curve_groups(scored, by).items()
+        for label, group_runs in members.items()
     }
     group_curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     epochs = max((int(curve.table.index[-1]) for curve in group_curves), default=1)
-    return line_charts.curves_of_groups(
-        group_curves, epochs, group_tables.tick_format(name, group_curves), _palette(dark)
-    ).figure()
+    tick_format = group_tables.tick_format(name, group_curves)
+    color_by_curve = group_tables.curve_colors(members, scored, _palette(dark), pinned or {})
+    return line_charts.curves_of_groups(group_curves, epochs, tick_format, _palette(dark), color_by_curve).figure()
 
 
 def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
@@ -343,7 +354,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
         raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
     items = sweeps.plan_unchecked_sweep(request, root, name).items
     scored, _ = run_scores.score_all(
-        [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
+        [item.run for item in items if item.state.name == "finished"], "orca", "last", "default"
     )
     block_figures = sweep_charts.figures(sheet, preset_tables.fill_table(sheet, scored), _palette(dark))
     figure = next((figure for title, figure, _ in block_figures if title.startswith(block)), None)

@@ -54,6 +54,11 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f}\u00a0%"
 
 
+def points_between(first: float, second: float) -> float:
+    """Return how many points the first share is above the second, as displayed: each as a percentage with one digit."""
+    return round(round(100 * first, 1) - round(100 * second, 1), 1) + 0.0
+
+
 def share_of(share: float, count: int) -> str:
     """Format a share of `count` things: "62.5 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
     return f"{part_of(share, count)} of {count:,}"

@@ -26,11 +26,8 @@ def packages(edge: str) -> list[str]:
     """Return the arguments by which uv installs the packages of this edge."""
     if edge != "bare":
         return ["-r", "tests/requirements.txt"]
-    lines = requirement_lines(ROOT / "requirements.txt")
-    return [f"{name}>={least}" for name, least in parse_requirements(lines) if name in TRAINING] + [
-        "pytest",
-        "pytest-timeout",
-    ]
+    needed = parse_requirements(requirement_lines(ROOT / "requirements.txt"))
+    return [*(f"{name}>={least}" for name, least in needed if name in TRAINING), "pytest", "pytest-timeout"]
 
 
 def suites(edge: str) -> list[list[str]]:

@@ -74,14 +74,10 @@ def make_search(root: Path, name: str = "hostile", network: str = "cifar_resnet1
     drawn = {"margin_scale": optuna.distributions.FloatDistribution(1, 10)}
     drawn["network.name"] = optuna.distributions.CategoricalDistribution(shapes["network.name"].choices)
     for number, text in enumerate(TEXTS):
-        about = {"runs": [text], "reason": text, "usual": not number}
         state = optuna.trial.TrialState.PRUNED if number % 3 == 0 else optuna.trial.TrialState.COMPLETE
         values = {"margin_scale": 1.0 + number / 2, "network.name": network if number % 2 else "digits_resnet"}
-        study.add_trial(
-            optuna.trial.create_trial(
-                state=state, params=values, distributions=drawn, user_attrs=about, value=number / 20
-            )
-        )
+        about = {"user_attrs": {"runs": [text], "reason": text, "usual": not number}, "value": number / 20}
+        study.add_trial(optuna.trial.create_trial(state=state, params=values, distributions=drawn, **about))
     return found
 
 

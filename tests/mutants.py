@@ -341,11 +341,8 @@ def judge(mutant: Mutant, source: str, tests: dict[str, dict], root: Path, most:
         path.write_text(source)
         # What Python compiled of a module is known by its size and its second.
         os.utime(path, (time.time() + next(SECONDS),) * 2)
-        arguments = [
-            "-x",
-            f"--basetemp={root.parent / 'tests'}",
-            *sorted({test.partition("::")[0] for test in ordered}),
-        ]
+        files = sorted({test.partition("::")[0] for test in ordered})
+        arguments = ["-x", f"--basetemp={root.parent / 'tests'}", *files]
         code = in_a_fork(root, arguments, Chosen(ordered), log, 60 + 5 * seconds, 300 + 20 * seconds)
     finally:
         path.write_text(whole)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,10 +14,28 @@ from lps.scheduler import queue
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
+from tests.patience import until
 
 
 def make(root: Path, name: str = "", **settings) -> Run:
     return create_run(root, configure({"device": "cpu"} | settings), name)
+
+
+# A program in the place of the training; the file plan.json of a run says what it does.
+TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
+
+
+def make_planned(root: Path, do: str = "finish", device: str = "cpu", seed: int = 0, **plan) -> Run:
+    """Create a run with a plan for `TRAINER`."""
+    run = create_run(root, configure({"device": device, "seed": seed}))
+    write_json(run.folder / "plan.json", {"do": do} | plan)
+    return run
+
+
+def at_work(run: Run) -> Run:
+    """Return the run once its training process listens to signals."""
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    return run
 
 
 def asked(root: Path, *seeds: int, **settings) -> list[Run]:

@@ -151,10 +151,8 @@ def test_what_it_gives_is_what_the_files_say(sample):
     run = api.find_run(sample.id[-6:], runs=sample.root)
     events, _ = read_events(sample.events)
     assert run.events() == events and run.events("train") == [e for e in events if e["kind"] == "train"]
-    assert run.curve("accuracy/novel") == (
-        [1, 2],
-        [e["values"]["accuracy/novel"] for e in events if e["kind"] == "eval"],
-    )
+    accuracies = [e["values"]["accuracy/novel"] for e in events if e["kind"] == "eval"]
+    assert run.curve("accuracy/novel") == ([1, 2], accuracies)
     assert run.curve("no such name") == ([], []) and run.summary() == summarize(sample)
     assert (run.state, run.name, run.config) == ("finished", "a sample", sample.config().flat())
     assert repr(run) == f"<Run {sample.id}: finished, epoch 2>"

@@ -41,16 +41,8 @@ def test_files_of_users_find_functions_under_their_old_names():
 
 
 def test_a_queued_job_of_a_cluster_finds_its_program_under_the_old_name(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "lps.running.cluster_attempt",
-        str(tmp_path / "none"),
-        "--token",
-        "a",
-        "--",
-        "true",
-    ]
+    options = [str(tmp_path / "none"), "--token", "a", "--", "true"]
+    command = [sys.executable, "-m", "lps.running.cluster_attempt", *options]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "No module named" not in told.stderr and "lps.running" not in told.stderr, told.stderr
 

@@ -15,6 +15,7 @@ from lps.wording import (
     first_of,
     listed,
     part_of,
+    points_between,
     share_of,
     with_minus,
 )
@@ -35,6 +36,13 @@ def test_of_many_texts_the_first_are_named_with_a_mark():
 def test_negative_numbers_have_a_minus_and_settings_a_hyphen():
     text = with_minus("-4.8 points [-5.0, -4.6] of seed-1 with lr=-2 (-)")
     assert text == "−4.8 points [−5.0, −4.6] of seed-1 with lr=-2 (-)"
+
+
+def test_a_difference_is_the_one_of_the_numbers_as_displayed():
+    first, second = 0.98487, 0.62054
+    assert (f"{100 * first:.1f}", f"{100 * second:.1f}") == ("98.5", "62.1")
+    assert points_between(first, second) == 36.4 and points_between(second, first) == -36.4
+    assert f"{points_between(0.5, 0.50001):+.1f}" == "+0.0"
 
 
 def test_sizes_are_powers_of_ten():

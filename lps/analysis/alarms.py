@@ -1,4 +1,4 @@
-"""Detect runs that go wrong without failing: collapse, empty novel classes, few pseudo-labels, a non-finite loss.
+"""Detect runs that go wrong without failing: collapse, empty novel classes, few pseudo-labels, a growing gap.
 
 Takes records, returns alarms, and knows no runs or pages. Standard library only. The thresholds were chosen on 71 runs
 of eleven methods on digits: of those that end with an accuracy on all of at least 0.85, one has an alarm at its end,
@@ -15,13 +15,7 @@ HEAP = 3.0  # a class is overfull from this many times its expected number of im
 GROWTH = 0.10  # fraction by which the gap must grow within the epochs that are read
 FEW = 0.02  # share of the novel predictions below which pseudo-labels teach next to nothing: docs/results.md, CIFAR-100
 WARM_UP = 10  # epochs in which few predictions are confident in any run
-TITLES = {
-    "loss": "Loss not finite",
-    "collapse": "Collapse",
-    "empty": "Empty classes",
-    "unconfident": "Few pseudo-labels",
-    "gap": "Growing gap",
-}
+TITLES = {"collapse": "Collapse", "empty": "Empty classes", "unconfident": "Few pseudo-labels", "gap": "Growing gap"}
 
 
 @dataclass(frozen=True)
@@ -42,31 +36,23 @@ def find_alarms(
     seen: int,
     *,
     training: dict | None = None,
-    failure: str = "",
     shares: Sequence[float] | None = None,
 ) -> list[Alarm]:
     """Return the alarms of a run, the most serious first.
 
     evaluations: (epoch, values) of the newest ones, oldest first. seen: number of seen classes. training: values of the
-    newest training record. failure: kind of the failure, "diverged" for a loss that was not finite. shares: true share
-    of every class among the images, (classes,), where it is known; else every class should have the same.
+    newest training record. shares: true share of every class among the images, (classes,), where it is known; else
+    every class should have the same.
     """
     epoch = evaluations[-1][0] if evaluations else 0
     counts = [list(values.get("class/count_predicted") or []) for _, values in evaluations[-PATIENCE:]]
     alarms = [
-        _loss(training or {}, failure),
         _collapse(counts, shares),
         _empty(counts, seen),
         _unconfident(training or {}) if epoch >= WARM_UP else "",
         _gap([values.get("accuracy/gap") for _, values in evaluations]),
     ]
     return [Alarm(kind, epoch, words) for kind, words in zip(TITLES, alarms, strict=True) if words]
-
-
-def _loss(training: dict, failure: str) -> str:
-    """Alarm for a non-finite loss. The records store non-finite numbers as null."""
-    is_null = "loss/total" in training and training["loss/total"] is None
-    return "the loss is not a finite number" if is_null or failure == "diverged" else ""
 
 
 def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
@@ -84,11 +70,9 @@ def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
 def _heaps(row: list, shares: Sequence[float] | None) -> tuple[float, float]:
     """Return (ratio to the expected size, share) of the fullest class; expected: the larger of even and true share."""
     fair_share, total = 1 / len(row), sum(row)
-    fair = (
-        [max(fair_share, share) for share in shares]
-        if shares is not None and len(shares) == len(row)
-        else [fair_share] * len(row)
-    )
+    fair = [fair_share] * len(row)
+    if shares is not None and len(shares) == len(row):
+        fair = [max(fair_share, share) for share in shares]
     return max((count / total / part, count / total) for count, part in zip(row, fair, strict=True))
 
 

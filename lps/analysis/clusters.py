@@ -5,8 +5,9 @@ A cluster is the set of unlabeled images with one id: the network's prediction, 
 the truth.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ class _Flag(NamedTuple):
     advice: str
 
 
+_TAKE_APART = "choose three pictures of one class {where} and press Find similar"
 FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on digits and CIFAR-10
     "split": _Flag(
         "part of a class",
@@ -48,15 +50,22 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster; in a test, 15 of 16 such flags "
         "were correct",
-        "split it {where}; a novel cluster can also stay unnamed",
+        _TAKE_APART + "; a novel cluster can also stay unnamed",
     ),
     "mixed": _Flag(
         "looks mixed",
-        "many of its pictures resemble pictures of several other clusters. At most a third of the clusters get this "
-        "flag. Look at every cluster: in our tests on collections of 600 photographs, the flag was right for 31 of 32 "
+        "many of its pictures resemble pictures of several other clusters. Only the clearest cases get this flag, so "
+        "look at every cluster: in our tests on collections of 600 photographs, the flag was right for 31 of 32 "
         "clusters, but 69 of 96 clusters without this flag were mixed, too",
-        "split it {where}; a novel cluster can also stay unnamed",
+        _TAKE_APART + ". If it has a bit of everything, mark it as not a class",
     ),
+}
+UNJUDGED_TEXT = "not judged"
+UNJUDGED = {  # in place of flags: why a cluster cannot get one
+    "made": "you made this cluster by a split or a merge, and only clusters of the model can get the flag “looks "
+    "mixed”. Look at its pictures",
+    "rest": "most pictures of this class have a label since you named it and trained again. Only the rest is in this "
+    "cluster, so a flag would say little about the class. Move the pictures that show another class",
 }
 _PIECE = 512  # images whose unit features are in memory at once
 _MAX_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster
@@ -77,7 +86,8 @@ class Cluster:
     known: images whose class is known. matched, matched_share: its class under the matching of accuracy/all, which
     need not be frequent in it, and that class's share of `known`. majority, purity, runner_up, runner_up_share: the
     two most frequent classes among `known`, and their shares of it. withheld: images whose label was withheld for
-    validation. stability: see `cluster_stability`. nearest, similarity: see `nearest_clusters`.
+    validation. stability: see `cluster_stability`. nearest, similarity: see `nearest_clusters`. labeled: labeled images
+    of the seen class that the id stands for. unjudged: why it cannot get a flag, a key of `UNJUDGED`; "" if it can.
     """
 
     id: int
@@ -95,6 +105,8 @@ class Cluster:
     nearest: int
     similarity: float
     flags: tuple[str, ...]
+    labeled: int = 0
+    unjudged: str = ""
 
     @property
     def is_trusted(self) -> bool:
@@ -104,14 +116,31 @@ class Cluster:
 
 def explain_flag(flag: str, where: str = "on Clusters") -> str:
     """Return the meaning of a flag and what to do, as a line of markdown. where: "below" on Clusters."""
+    if flag in UNJUDGED:
+        return f"**{capitalized(UNJUDGED_TEXT)}**: {UNJUDGED[flag]}."
     text, meaning, advice = FLAGS[flag]
     return f"**{capitalized(text)}**: {meaning}. **What to do**: {advice.format(where=where)}."
 
 
+def marks_of(cluster: Cluster) -> tuple[str, ...]:
+    """Return the flags of a cluster, or the key of `UNJUDGED` if it has pictures and cannot get one."""
+    return cluster.flags or ((cluster.unjudged,) if cluster.size and cluster.unjudged else ())
+
+
+def unflagged_twin(clusters: Iterable[Cluster], cluster: int) -> Cluster | None:
+    """Return the other cluster if this and the other one are each other's nearest and neither has a flag."""
+    unmarked = {one.id: one for one in clusters if one.size and not marks_of(one)}
+    twin = unmarked.get(unmarked[cluster].nearest) if cluster in unmarked else None
+    return twin if twin and twin.nearest == cluster else None
+
+
 def flags_in_words(clusters: Iterable[Cluster]) -> str:
-    """ "2 clusters have a flag", "no cluster has a flag": the same count on every page."""
-    count = sum(bool(cluster.flags) for cluster in clusters)
-    return f"{counted(count, 'cluster')} {'has' if count == 1 else 'have'} a flag" if count else "no cluster has a flag"
+    """ "2 clusters have a flag", "no cluster has a flag, 3 are not judged": the same count on every page."""
+    marks = [marks_of(cluster) for cluster in clusters]
+    unjudged = sum(mark[0] in UNJUDGED for mark in marks if mark)
+    count = sum(map(bool, marks)) - unjudged
+    text = f"{counted(count, 'cluster')} {'has' if count == 1 else 'have'} a flag" if count else "no cluster has a flag"
+    return f"{text}, {unjudged} {'is' if unjudged == 1 else 'are'} {UNJUDGED_TEXT}" if unjudged else text
 
 
 def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
@@ -258,12 +287,20 @@ def describe_clusters(
     features: np.ndarray | None = None,
     feature_rows: np.ndarray | None = None,
     mixed: Collection[int] = (),
+    made_by_user: Collection[int] = (),
+    predicted: np.ndarray | None = None,
+    labeled: Mapping[int, int] = MappingProxyType({}),
+    leftovers: Collection[int] = (),
 ) -> list[Cluster]:
     """Return one `Cluster` for each of `ids` (ascending).
 
-    assigned, confidence, truth: (n,), of the unlabeled images. withheld: rows whose label is known and was withheld.
+    assigned, confidence, truth: (n,), of the unlabeled images; confidence is NaN where the model gave none for this
+    cluster, and such images are left out of the mean. withheld: rows whose label is known and was withheld.
     earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,). mixed: the
-    ids that look mixed (`find_mixed_ids`).
+    ids that look mixed (`find_mixed_ids`). made_by_user: the ids of which this cannot be told, and which have no
+    stability, because the model never had these clusters. predicted (n,): the ids before the user's corrections, of
+    which the stability is measured; default: `assigned`. labeled: number of labeled images of the class of an id.
+    leftovers: the ids of which no flag is set, because most images of their class have a label.
     """
     cluster_places = cluster_indices(assigned, ids)
     counts = confusion_counts(assigned, truth, ids, num_classes)
@@ -275,33 +312,36 @@ def describe_clusters(
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
     sorted_shares = np.take_along_axis(shares, order, axis=1)
     leading = np.where(np.take_along_axis(counts, order, axis=1) > 0, order, -1)
-    withheld_sizes = (
-        np.bincount(cluster_places[withheld][cluster_places[withheld] >= 0], minlength=len(ids))
-        if withheld is not None
-        else 0
-    )
-    sums = np.bincount(
-        cluster_places[cluster_places >= 0], weights=confidence[cluster_places >= 0].astype(float), minlength=len(ids)
-    )
+    places_of_withheld = cluster_places[[] if withheld is None else withheld]
+    withheld_sizes = np.bincount(places_of_withheld[places_of_withheld >= 0], minlength=len(ids))
+    is_sure = (cluster_places >= 0) & ~np.isnan(confidence)
+    sums = np.bincount(cluster_places[is_sure], weights=confidence[is_sure].astype(float), minlength=len(ids))
+    num_sure = np.bincount(cluster_places[is_sure], minlength=len(ids))
+    stability = cluster_stability(assigned if predicted is None else predicted, ids, earlier)
+    is_made = np.isin(ids, [*made_by_user])
     nearest, similarity = np.full(len(ids), -1), np.full(len(ids), np.nan)
     if features is not None and feature_rows is not None and len(features):
         nearest, similarity = nearest_clusters(features, cluster_places[feature_rows], len(ids))
     columns = {
         "size": sizes,
         "known": num_known,
-        "withheld": np.broadcast_to(withheld_sizes, len(ids)),
-        "confidence": _over(sums, sizes),
+        "withheld": withheld_sizes,
+        "confidence": _over(sums, num_sure),
         "matched": matched,
         "matched_share": np.where(matched >= 0, shares[np.arange(len(ids)), matched], np.nan),
         "majority": leading[:, 0],
         "purity": sorted_shares[:, 0],
         "runner_up": leading[:, 1] if num_classes > 1 else np.full(len(ids), -1),
         "runner_up_share": sorted_shares[:, 1] if num_classes > 1 else np.full(len(ids), np.nan),
-        "stability": cluster_stability(assigned, ids, earlier),
+        "stability": np.where(is_made, np.nan, stability),
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
+        "labeled": np.array([labeled.get(i, 0) for i in ids.tolist()], int),
     }
-    flags = _flags(counts, trusted & (num_known >= _JUDGED * sizes), np.isin(ids, [*mixed]))
+    is_known = trusted & (num_known >= _JUDGED * sizes)
+    is_rest = np.isin(ids, [*leftovers])
+    columns["unjudged"] = np.select([is_rest, is_made & ~is_known], ["rest", "made"], "")
+    flags = _flags(counts, is_known & ~is_rest, np.isin(ids, [*mixed]) & ~is_rest)
     rows = zip(*(column.tolist() for column in columns.values()))
     return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, flags)]
 

@@ -6,6 +6,7 @@ Student's t on these. If the groups have different seeds: Welch's t. Intervals c
 made here.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +34,21 @@ _ABOUT_NEEDED = (
     "spread are the ones seen here; a guess where seeds are few"
 )
 _ABOUT_HOLM = "corrected for {} comparisons per column (Holm); intervals are not corrected"
-ABOUT_BOLD = (
+_ABOUT_ROUNDING = (
+    "differences are computed before rounding, so they can be 0.1 away from those of the rounded accuracies"
+)
+_ABOUT_BOLD = (
     f"bold: distinguishable from every other row with the same split, each comparison with {CONFIDENCE_TEXT} confidence"
 )
-ABOUT_NO_BOLD = "nothing is bold: the best row is not distinguishable from the next best"
+_ABOUT_NO_BOLD = (
+    f"nothing is bold: in no column do the seeds show with {CONFIDENCE_TEXT} confidence that the best row is better "
+    "than the next best"
+)
+_ABOUT_ONE_SEED = "one seed: nothing was tested, so nothing is bold"
+_ABOUT_SHARED = (
+    "seeds such as 0 (1 of 2): only the seeds that both rows have are compared, so a difference is not that of the "
+    "means of all seeds"
+)
 _TINY = 1e-9  # a difference below this is rounding
 
 
@@ -135,11 +147,9 @@ def correct_for_multiplicity(differences: Mapping[Any, Difference]) -> dict[Any,
 
 def of_groups(group: Group, reference: Group, column: str) -> Difference | None:
     """Return `group` minus `reference`; None if not comparable: other splits, other scoring, no number."""
-    return (
-        compare_samples(_values(group, column), _values(reference, column))
-        if _are_comparable(group, reference, column)
-        else None
-    )
+    if not _are_comparable(group, reference, column):
+        return None
+    return compare_samples(_values(group, column), _values(reference, column))
 
 
 def _values(group: Group, column: str) -> dict[tuple[int, int], float]:
@@ -178,9 +188,23 @@ class GroupComparison:
         return list(dict.fromkeys(row for row, _ in sorted(self.differences)))
 
     def seeds(self, row: int) -> str:
-        """Return the number of seeds of a row that were compared: "3"; "3 / 5, unpaired"."""
-        one = next(difference for (group_row, _), difference in self.differences.items() if group_row == row)
-        return str(one.pairs) if one.pairs else f"{one.counts[0]} / {one.counts[1]}, unpaired"
+        """Return how many seeds of a row were compared: "3"; which, if the other group has more: "0, 1 (2 of 3)"."""
+        one = self._example(row)
+        if not one.pairs:
+            return f"{one.counts[0]} / {one.counts[1]}, unpaired"
+        if one.pairs == max(one.counts):
+            return str(one.pairs)
+        return f"{', '.join(map(str, self.paired_seeds(row)))} ({one.pairs} of {max(one.counts)})"
+
+    def paired_seeds(self, row: int) -> list[int]:
+        """Return the seeds of a row that were compared one by one; [] if the groups were compared as a whole."""
+        others = {member.seeds for member in self.references[row].members}
+        seeds = [member.config.seed for member in self.groups[row].members if member.seeds in others]
+        return seeds if self._example(row).pairs else []
+
+    def _example(self, row: int) -> Difference:
+        """Return one of the differences of a row; all of them are between the same runs."""
+        return next(difference for (group_row, _), difference in self.differences.items() if group_row == row)
 
     @property
     def bold(self) -> set[tuple[int, str]]:
@@ -220,6 +244,18 @@ def usual_reference(groups: Sequence[Group]) -> Group:
     return min(groups, key=lambda group: (group.config.method != "lps", count_unusual(group.config), group.label))
 
 
+def missing_seeds(group: Group, reference: Group) -> list[int]:
+    """Return the seeds that a group lacks: it has one seed, or fewer than its reference.
+
+    They are those of the reference; if it has no others, the lowest unused one.
+    """
+    own = {member.config.seed for member in group.members}
+    others = {member.config.seed for member in reference.members}
+    if len(own) > 1 and len(own) >= len(others):
+        return []
+    return sorted(others - own) or [next(seed for seed in itertools.count() if seed not in own)]
+
+
 def best_cells(groups: Sequence[Group]) -> set[tuple[int, str]]:
     """Return the (row, column) that are higher than every other row of their split in a column, and distinguishable.
 
@@ -242,17 +278,27 @@ def best_cells(groups: Sequence[Group]) -> set[tuple[int, str]]:
     return winners
 
 
+def about_bold(groups: Sequence[Group], has_bold: bool) -> str:
+    """Explain the bold cells of a table of groups, or why there are none."""
+    if has_bold:
+        return _ABOUT_BOLD
+    untested = [group.label for group in groups if len(group.members) == 1]
+    if len(untested) == len(groups):
+        return _ABOUT_ONE_SEED
+    about_untested = f"not tested: {' · '.join(untested)} {'has' if len(untested) == 1 else 'have'} one seed"
+    if len(untested) == len(groups) - 1:
+        return f"nothing is bold, and {about_untested}"
+    return f"{_ABOUT_NO_BOLD}; {about_untested}" if untested else _ABOUT_NO_BOLD
+
+
 def best_sample(samples: Sequence[Mapping[object, float]]) -> int | None:
     """Return the index of the sample, seed -> number, that is higher than and distinguishable from every other one."""
     if len(samples) < 2:
         return None
     top = max(range(len(samples)), key=lambda i: np.mean(list(samples[i].values())))
     comparisons = (compare_samples(samples[top], sample) for i, sample in enumerate(samples) if i != top)
-    return (
-        top
-        if all(comparison and comparison.is_distinguishable_alone and comparison.mean > 0 for comparison in comparisons)
-        else None
-    )
+    is_best = all(one and one.is_distinguishable_alone and one.mean > 0 for one in comparisons)
+    return top if is_best else None
 
 
 # ---------------------------------------------------------------------------------------------------- in words
@@ -260,11 +306,12 @@ def best_sample(samples: Sequence[Mapping[object, float]]) -> int | None:
 
 def format_difference(difference: Difference | None) -> str:
     """Format percent points and their interval: "+2.1 [+0.4, +3.8]"; the difference alone if it has no interval."""
-    if difference is None:
-        return "-"
-    mean = _points(difference.mean)
-    interval = f" [{_points(difference.low)}, {_points(difference.high)}]"
-    return mean + interval if difference.has_interval else mean
+    return "-" if difference is None else format_points(difference.mean, difference.low, difference.high)
+
+
+def format_points(mean: float, low: float, high: float) -> str:
+    """Format percent points as in `format_difference`. low, high: NaN if there is no interval."""
+    return _points(mean) if math.isnan(low) else f"{_points(mean)} [{_points(low)}, {_points(high)}]"
 
 
 def _points(value: float) -> str:
@@ -301,11 +348,13 @@ def seeds_needed_in_words(difference: Difference) -> str:
 
 
 def explain_differences(comparison: GroupComparison) -> list[str]:
-    """Explain the differences to the reader: the intervals, the bold marks, the correction."""
+    """Explain the differences to the reader: the rounding, the intervals, the bold marks, the correction."""
     if not comparison.differences:
         return []
     num_tests = max(difference.together for difference in comparison.differences.values())
-    lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.differences.values()) else []
+    has_interval = any(difference.has_interval for difference in comparison.differences.values())
+    is_partial = any(0 < difference.pairs < max(difference.counts) for difference in comparison.differences.values())
+    lines = [*[_ABOUT_SHARED] * is_partial, _ABOUT_ROUNDING, *[_ABOUT_PAIRS] * has_interval]
     if num_tests:
         lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(num_tests)}" if num_tests > 1 else ""))
     if any(seeds_needed_in_words(difference) for difference in comparison.differences.values()):
@@ -321,10 +370,9 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
         for column in COLUMNS:
             difference = comparison.differences.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                need = (
-                    f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""
-                )
-                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + need)
+                needed = seeds_needed_in_words(difference)
+                text = _COLUMN_WORDS[column] + (f" (it would need {needed})" if needed else "")
+                by_verdict.setdefault(verdict(difference), []).append(text)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
         lines += [f"{whom}: {verdict_text}: {', '.join(columns)}" for verdict_text, columns in by_verdict.items()]
     return lines

@@ -57,6 +57,11 @@ class Background:
     def members(self) -> list[Scored]:
         return [member for group in self.groups.values() for member in group.members]
 
+    def spread(self, measure: str) -> float:
+        """Return the highest minus the lowest mean of its groups, a fraction; 0 without scores."""
+        means = [mean for group in self.groups.values() if math.isfinite(mean := group.mean(measure))]
+        return max(means) - min(means) if means else 0.0
+
     def values(self, setting: str) -> list:
         """Return the measured values of one of the settings, in order."""
         index = self.settings.index(setting)

@@ -86,10 +86,8 @@ def title_of(cluster: int, decisions: Naming, defaults: Mapping[int, str]) -> st
 def cluster_names(run: Run, split: Split) -> list[str]:
     """Return the name of every cluster at the newest stored epoch: the user's, else that of the labeled class."""
     stored = snapshot_epochs(run.snapshots)
-    decisions, defaults = (
-        naming.naming_of_epoch(naming.read_entries(run), stored[-1] if stored else 0),
-        default_names(run, split),
-    )
+    decisions = naming.naming_of_epoch(naming.read_entries(run), stored[-1] if stored else 0)
+    defaults = default_names(run, split)
     return [name_of(cluster, decisions, defaults) for cluster in range(split.classes.total)]
 
 
@@ -138,11 +136,8 @@ def build_labels(
     cluster[rows] = clusters_of(decisions, network.predicted, split.unlabeled)
     rejected = ~has_label & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
     ids = range(max(int(cluster.max(initial=0)), 0) + 1)
-    called, grouped = (
-        [name_of(c, decisions, defaults) for c in ids],
-        [group_of_cluster(c, split, decisions, defaults) for c in ids],
-    )
-    names, groups = _spread(called, cluster), _spread(grouped, cluster)
+    names = _spread([name_of(c, decisions, defaults) for c in ids], cluster)
+    groups = _spread([group_of_cluster(c, split, decisions, defaults) for c in ids], cluster)
     names[has_label] = _spread(split.class_names, targets[images[has_label]])
     groups[has_label], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
     names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
@@ -246,15 +241,12 @@ def transfer_decisions(
         steps += _repeat(cluster, decisions, followers)
         confirmed = [image for image in images[clusters == cluster].tolist() if image in decisions.confirmed]
         steps += [{"do": "assign", "images": confirmed, "to": followers[0]}] if confirmed else []
-        wrong_images = [
-            image
-            for image, wrong_cluster in sorted(decisions.wrong_clusters.items())
-            if decisions.root(wrong_cluster) == cluster
-        ]
+        wrong = sorted(decisions.wrong_clusters.items())
+        wrong_images = [image for image, wrong_cluster in wrong if decisions.root(wrong_cluster) == cluster]
         steps += [{"do": "wrong", "images": wrong_images, "id": followers[0]}] if wrong_images else []
-    return steps + (
-        [{"do": "nothing", "images": sorted(decisions.classless_images)}] if decisions.classless_images else []
-    ), lost
+    if decisions.classless_images:
+        steps.append({"do": "nothing", "images": sorted(decisions.classless_images)})
+    return steps, lost
 
 
 def _repeat(cluster: int, decisions: Naming, followers: list[int]) -> list[dict]:

@@ -78,20 +78,9 @@ class Claim:
         official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
         own_cells = [_ours(self.group), str(len(self.group.members))] if self.group else ["-", "0"]
         origin_cells = [_reproduce_command(self.group), _hardware(self.group)] if self.group else ["", ""]
-        return dict(
-            zip(
-                CLAIM_HEAD,
-                [
-                    method,
-                    *dataset_cells,
-                    *official_cells,
-                    *own_cells,
-                    self.verdict,
-                    "; ".join(self.differences),
-                    *origin_cells,
-                ],
-            )
-        )
+        verdict_cells = [self.verdict, "; ".join(self.differences)]
+        cells = [method, *dataset_cells, *official_cells, *own_cells, *verdict_cells, *origin_cells]
+        return dict(zip(CLAIM_HEAD, cells))
 
 
 @cache

@@ -19,6 +19,7 @@ FEWEST = 8  # smallest cluster that is judged
 PARTS = (2, 3)  # numbers of parts that a cluster can be split into
 _NEIGHBOURS = 5  # few, so that those of a small cluster can all be in it
 _DIRECTIONS, _ROUNDS = 10, 15
+_MAX_COMPARED = 1000  # rows whose distances to each other are measured
 _MAX_IMAGES = 5000  # sample size of the neighbour search
 
 
@@ -47,17 +48,46 @@ def _share_elsewhere(neighbours: np.ndarray, cluster: int) -> float:
     return (len(others) - np.bincount(others).max(initial=0)) / max(1, len(neighbours))
 
 
-def split_features(features: np.ndarray, count: int) -> np.ndarray:
-    """Return int (m,): part 0 to count - 1 of each of the features (m, d) of a cluster; part 0 is the largest."""
-    labels = _parted(_leading(features), count)
+def leading_components(features: np.ndarray) -> np.ndarray:
+    """Return (m, at most 10): unit features (m, d) of a cluster, projected on their principal components."""
+    rows = unit_rows(features)
+    rows -= rows.mean(axis=0)
+    left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    return (left_vectors * sizes)[:, :_DIRECTIONS]
+
+
+def split_points(points: np.ndarray, count: int) -> np.ndarray:
+    """Return int (m,): part 0 to count - 1 of each of a cluster's `leading_components`; part 0 is the largest."""
+    labels = _parted(points, count)
     order = np.argsort(-np.bincount(labels, minlength=count), kind="stable")
     return np.argsort(order)[labels]
 
 
-def most_typical(features: np.ndarray, count: int) -> np.ndarray:
-    """Return at most `count` rows of features (m, d), sorted by cosine with the mean direction."""
+def spread_over(features: np.ndarray, count: int) -> np.ndarray:
+    """Return at most `count` rows of features (m, d), evenly spaced from the most typical to the least typical one.
+
+    The most typical row has the largest cosine with the mean direction.
+    """
     rows = unit_rows(features)
-    return np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:count]
+    order = np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")
+    return order[np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int)]
+
+
+def separation(points: np.ndarray, parts: np.ndarray) -> float:
+    """Return the mean silhouette of the parts int (m,) of a cluster's `leading_components`.
+
+    0 if there is only one part. Measured on at most `_MAX_COMPARED` rows.
+    """
+    rows = np.linspace(0, len(parts) - 1, min(len(parts), _MAX_COMPARED)).round().astype(int)
+    points, parts = points[rows].astype(float), parts[rows]
+    member = (parts[:, None] == np.unique(parts)).astype(float)
+    squares = (points**2).sum(axis=1)
+    sums = np.sqrt((squares[:, None] + squares - 2 * points @ points.T).clip(min=0)) @ member
+    sizes = member.sum(axis=0)
+    own = (sums * member).sum(axis=1) / np.maximum(1, member @ sizes - 1)
+    other = np.where(member > 0, np.inf, sums / sizes).min(axis=1)
+    is_defined = np.isfinite(other) & (member @ sizes > 1) & (np.maximum(own, other) > 0)
+    return float(np.divide(other - own, np.maximum(own, other), out=np.zeros(len(own)), where=is_defined).mean())
 
 
 def nearest_to(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -67,14 +97,6 @@ def nearest_to(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return rows
     order = np.argsort(-(directions @ directions[rows].mean(axis=0)), kind="stable")
     return order[~np.isin(order, rows)]
-
-
-def _leading(features: np.ndarray) -> np.ndarray:
-    """Return (m, at most 10): unit features (m, d) projected on their principal components."""
-    rows = unit_rows(features)
-    rows -= rows.mean(axis=0)
-    left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    return (left_vectors * sizes)[:, :_DIRECTIONS]
 
 
 def _parted(points: np.ndarray, count: int) -> np.ndarray:

@@ -303,24 +303,27 @@ def read_entries(run: Run) -> list[Mapping]:
 Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
 
 
-def record_steps(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
-    """Append an entry for an epoch; raises `UserError`, without any change, if that is not possible.
+def record_steps(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> bool:
+    """Append an entry for an epoch and return True; raises `UserError`, without any change, if that is not possible.
 
     steps: the decisions, or a function that makes them from the current state under the lock. snapshot: a digest
-    of the predictions that the user saw. key: identifies this entry; nothing is added if it exists already.
+    of the predictions that the user saw. key: identifies this entry; nothing is added if it exists already. Without
+    a key, nothing is added if the steps change nothing, as those of the second click of a double click.
     """
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
         if key and any(entry.get("key") == key for entry in entries):
             return None
-        naming = naming_of_epoch(entries, epoch)
+        before = naming = naming_of_epoch(entries, epoch)
         new_steps = list(steps(naming) if callable(steps) else steps)
         for step in new_steps:
             naming = apply_step(naming, step)
+        if naming == before and not key:
+            return None
         return {**_head(epoch), "snapshot": snapshot, "steps": new_steps} | ({"key": key} if key else {})
 
     run.check_writable()
-    _journal(run).append(entry_after)
+    return _journal(run).append(entry_after)
 
 
 def undo_entry(run: Run, epoch: int, key: str) -> None:

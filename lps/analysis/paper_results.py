@@ -68,13 +68,9 @@ def paper_rows() -> tuple[Row, ...]:
 
 def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
     """Return the line of Table 1; dataset and method by the paper's names (case does not matter)."""
+    wanted = ("table1_main", dataset.lower(), labeled_ratio, method.lower())
     for row in paper_rows():
-        wanted_key = (row.table, row.dataset.lower(), row.labeled_ratio) == (
-            "table1_main",
-            dataset.lower(),
-            labeled_ratio,
-        )
-        if wanted_key and row.method.lower() == method.lower():
+        if (row.table, row.dataset.lower(), row.labeled_ratio, row.method.lower()) == wanted:
             return row
     return None
 
@@ -192,11 +188,8 @@ def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> 
 
 def _with_nmi(row: Row) -> Row:
     """Return the line with the NMI of Table 2 for the same experiment."""
-    matches = [
-        other_row
-        for other_row in paper_rows()
-        if other_row.table == "table2_nmi_novel" and _experiment_of(other_row) == _experiment_of(row)
-    ]
+    nmi_rows = (other for other in paper_rows() if other.table == "table2_nmi_novel")
+    matches = [other for other in nmi_rows if _experiment_of(other) == _experiment_of(row)]
     return replace(row, nmi=matches[0].nmi) if matches and row.table == "table1_main" else row
 
 
@@ -206,12 +199,5 @@ def _experiment_of(row: Row) -> tuple[str, float, str]:
 
 def _row(line: dict[str, str]) -> Row:
     numbers = {key: float(line[key]) if line[key] else None for key in ("seen", "novel", "all", "nmi")}
-    return Row(
-        line["table"],
-        line["dataset"],
-        float(line["labeled_ratio"]),
-        line["method_or_setting"],
-        line["parameter"],
-        line["value"],
-        **numbers,
-    )
+    texts = {key: line[key] for key in ("table", "dataset", "parameter", "value")}
+    return Row(**texts, **numbers, method=line["method_or_setting"], labeled_ratio=float(line["labeled_ratio"]))

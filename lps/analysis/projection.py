@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.errors import UserError, shorten, shown
+from lps.errors import UserError, check_choice, shown
 from lps.files import disk
 from lps.files.atomic import as_user_error, write_json
 from lps.machine import detached_jobs
@@ -45,9 +45,8 @@ MAX_EPOCHS = 24  # maps that `compute_all_maps` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
 _NEAREST = 8  # landmarks that determine the position of an image
-_REACH = (
-    3  # times the usual distance of similar landmarks: those further from the most similar one than this do not pull
-)
+# Times the usual distance of similar landmarks: those further from the most similar one than this do not pull.
+_REACH = 3
 _LATE_EXAGGERATION = 4.0  # of t-SNE that starts from a map: the usual 12 would tear that map apart
 
 
@@ -61,7 +60,7 @@ class Map:
 
 def read_map(run: Run, method: str, epoch: int) -> Map | None:
     """Return a stored map, None if there is none; raises `UserError` if it is damaged."""
-    path = _path(run, method, epoch)
+    path = map_path(run, method, epoch)
     if not path.exists():
         return None
     stored = read_arrays(path, ("points", "index"))
@@ -179,13 +178,12 @@ def compute_map(run: Run, method: str, epoch: int | None = None) -> Path:
     also for a recording.
     """
     run.check_writable()
-    if method not in METHODS:
-        raise UserError("method", f"{shorten(method)} is not one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     epochs = snapshot_epochs(run.snapshots)
     epoch = epochs[-1] if epoch is None and epochs else epoch
     if epoch not in epochs:
         raise UserError("epoch", f"{epoch} has no snapshot; choices: {', '.join(map(str, epochs)) or 'none yet'}")
-    path = _path(run, method, epoch)
+    path = map_path(run, method, epoch)
     count = feature_count(run, epoch)
     if count > MAX_POINTS:
         points, index, parameters = _project_many(run, method, epoch, count)
@@ -278,7 +276,7 @@ def compute_all_maps(run: Run, method: str, epoch: int | None = None) -> list[Pa
     order = sorted({epoch, *spread_epochs(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
     paths = []
     for num_done, other_epoch in enumerate(order, 1):
-        path = _path(run, method, other_epoch)
+        path = map_path(run, method, other_epoch)
         paths.append(path if path.exists() else compute_map(run, method, other_epoch))
         print(f"{METHODS[method]}: {num_done} of {counted(len(order), 'epoch')}", flush=True)
     write_json(_all_path(run, method, stored), {"epochs": sorted(order)})
@@ -402,7 +400,7 @@ def start_map(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) 
     Raises `UserError`.
     """
     arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
-    _start_job(_path(run, method, epoch), command or detached_jobs.lps_command(*arguments))
+    _start_job(map_path(run, method, epoch), command or detached_jobs.lps_command(*arguments))
 
 
 def _start_job(path: Path, command: Sequence[str]) -> None:
@@ -412,20 +410,20 @@ def _start_job(path: Path, command: Sequence[str]) -> None:
 
 def cancel_map(run: Run, method: str, epoch: int) -> None:
     """Ask the process that computes a map to end."""
-    detached_jobs.cancel_job(_path(run, method, epoch))
+    detached_jobs.cancel_job(map_path(run, method, epoch))
 
 
 def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -> None:
     """Make this process, which computes a map or (is_all) maps of many epochs, end when they are cancelled."""
     stored = snapshot_epochs(run.snapshots)
     map_epoch = epoch if epoch is not None or not stored else stored[-1]
-    path = _all_path(run, method, stored) if is_all or map_epoch is None else _path(run, method, map_epoch)
+    path = _all_path(run, method, stored) if is_all or map_epoch is None else map_path(run, method, map_epoch)
     detached_jobs.end_when_cancelled(path)
 
 
 def map_progress(run: Run, method: str, epoch: int) -> detached_jobs.JobState:
     """Return the progress of a map, from its files alone."""
-    return detached_jobs.job_state(_path(run, method, epoch))
+    return detached_jobs.job_state(map_path(run, method, epoch))
 
 
 def start_all_maps(run: Run, method: str, epoch: int) -> None:
@@ -445,7 +443,8 @@ def _all_path(run: Run, method: str, stored: Sequence[int]) -> Path:
     return run.projections / f"{method}-to-{stored[-1] if stored else 0:04d}.json"
 
 
-def _path(run: Run, method: str, epoch: int) -> Path:
+def map_path(run: Run, method: str, epoch: int) -> Path:
+    """Return the file of a map, which may not exist."""
     return run.projections / f"{method}-epoch-{epoch:04d}.npz"
 
 

@@ -130,12 +130,8 @@ def cluster_beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.nd
     rows = np.arange(len(belief))
     cluster_places = np.zeros((len(belief), len(ids)), np.float32)
     for column in nearest.T:
-        neighbour_belief = belief[column]
-        np.add.at(
-            cluster_places,
-            (rows[neighbour_belief >= 0], neighbour_belief[neighbour_belief >= 0]),
-            0.5 / nearest.shape[1],
-        )
+        neighbour_belief, is_placed = belief[column], belief[column] >= 0
+        np.add.at(cluster_places, (rows[is_placed], neighbour_belief[is_placed]), 0.5 / nearest.shape[1])
     cluster_places[rows[belief >= 0], belief[belief >= 0]] += 0.5 * np.nan_to_num(confidence[belief >= 0].astype(float))
     return cluster_places
 

@@ -1,5 +1,6 @@
 """Compare runs: their differences, and whether they used the same images with the same labels."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -29,7 +30,8 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
     varied = _varied(readable)
     several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in readable}) > 1]
     labels = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
-    return [text if labels.count(text) == 1 else titles.run_label(run) for run, text in zip(runs, labels)]
+    counts = Counter(labels)
+    return [text if counts[text] == 1 else titles.run_label(run) for run, text in zip(runs, labels)]
 
 
 def _varied(configs: Sequence[Config]) -> list[str]:

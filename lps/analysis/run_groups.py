@@ -9,15 +9,20 @@ from lps.analysis import paper_results
 from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, resolved_differences
 from lps.errors import UserError
 from lps.scores import estimates
-from lps.settings import catalog, cli_args
+from lps.settings import catalog
 from lps.settings.config import Config, parameters, protocol_parameters
+from lps.settings.parameters import short_text
+from lps.store import titles
 
 MAX_DEFAULTS = 4  # settings; a label with more would be too long to read
+_MAX_CHANGED = 4  # settings in the label of a group that is alone
 
 
 @dataclass(frozen=True)
 class Group:
     """Runs that differ only in their seed, one per seed. label: the method and the settings that differ between groups.
+
+    If there is only one group, its label names the data and the settings that differ from the defaults.
 
     replaced: older runs of seeds that were run again. short_label: the label without settings that have their default,
     as in addresses and `--against`.
@@ -125,11 +130,24 @@ def _label_all(members: Sequence[Scored], planned: Sequence[Config], names_defau
     """
     configs = [member.config for member in members]
     differing = differing_settings([*configs, *planned])
+    if names_defaults and len(members) == 1 and not differing:
+        return [_label_alone(members[0])]
     names_defaults &= len(differing.keys() - {"method", "dataset"}) <= MAX_DEFAULTS
     labels = [_label(member.config, differing, names_defaults) for member in members]
     labels = [", ".join([label, *values]) for label, values in zip(labels, _resolved(members))]
     twice = {label for label in labels if labels.count(label) > 1}
     return [f"{label}, split {m.split}" if label in twice else label for label, m in zip(labels, members)]
+
+
+def _label_alone(member: Scored) -> str:
+    """Return the method, the data and the changed settings of runs that are compared with no others."""
+    config = member.config
+    changed = [key for key in _changed(config) if key not in (*titles.NOT_NAMED, *REPEATED)]
+    changed.sort(key=lambda key: key not in config.hyperparameters)
+    words = titles.without_paths([setting_in_words(key, config.get(key)) for key in changed])
+    more = ["…"] * (len(words) > _MAX_CHANGED)
+    data = titles.data_of(member.run, config.dataset)
+    return ", ".join([catalog.method_info(config.method).title, data, *words[:_MAX_CHANGED], *more])
 
 
 def _resolved(members: Sequence[Scored]) -> list[list[str]]:
@@ -156,7 +174,7 @@ def _label(config: Config, differing: dict[str, list], names_defaults: bool) -> 
 
 
 def setting_in_words(key: str, value) -> str:
-    """Format a setting: `split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
+    """Format a setting: `split.labeled_ratio` 0.5 is "50 % labels", others are "lr=0.1", with few digits."""
     if key == "split.labeled_ratio":
         return f"{100 * value:g} % labels"
-    return cli_args.format_setting(key, value)
+    return f"{key}={short_text(value)}"

@@ -250,10 +250,9 @@ def measure_run(run: Run) -> Measured:
 
 def _measure(run: Run) -> Measured:
     recent = read_recent(run.events)
-    records = {"training": recent.training, "failure": recent.failure}
-    run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, **records)
+    run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, training=recent.training)
     if any(alarm.kind == "collapse" for alarm in run_alarms) and (shares := _true_shares(run)) is not None:
-        run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **records)
+        run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, training=recent.training, shares=shares)
     numbers = {sys.intern(name): value for name, value in recent.newest_values.items() if type(value) in (int, float)}
     return Measured(replace(recent, newest_values=numbers, training={}, evaluations=()), tuple(run_alarms))
 
@@ -318,12 +317,8 @@ def _digest(versions: tuple) -> str:
 
 
 def _entry(run: Run) -> RunRow:
-    state, meta, is_recorded = run.state(), run.meta(), run.is_recorded
-    try:
-        config = run.config()
-        facts = (config.method, config.dataset, config.seed, config.epochs)
-    except UserError:
-        config, facts = None, ("", "", None, None)
+    state, meta, is_recorded, config = run.state(), run.meta(), run.is_recorded, run.config_if_readable()
+    facts = (config.method, config.dataset, config.seed, config.epochs) if config else ("", "", None, None)
     method, dataset, seed, epochs = facts
     return RunRow(
         run=run,

@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.data import split as split_module
 from lps.data.split import Split
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice
 from lps.scores import metrics, protocols
 from lps.scores.metrics import agreement
 from lps.scores.protocols import PROTOCOLS, Scores, score
@@ -106,8 +106,7 @@ def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
         ("seen", seen, _SEEN),
         ("images", images, IMAGES),
     ):
-        if value not in choices:
-            raise UserError(name, f"{shorten(value)} is not one of {', '.join(choices)}")
+        check_choice(name, value, choices)
 
 
 @cache
@@ -221,7 +220,7 @@ def _told_scores(run: Run, select: str) -> Scored:
     events = EventFollower(run.events).history()
     values_by_epoch = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
     if not values_by_epoch:
-        raise UserError("snapshots", snapshots.NO_EPOCH_YET)
+        raise UserError("predictions", snapshots.NO_EPOCH_YET)
     config, (split, truth) = run.config(), snapshots.read_split(run.folder)
     _check_choice(select, split)
     by = {"validation": "accuracy/validation", "oracle": "accuracy/all"}.get(select)

@@ -4,22 +4,33 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from lps.analysis import differences, paper_results
 from lps.analysis.differences import Difference, GroupComparison
-from lps.analysis.run_groups import Group
-from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS
+from lps.analysis.run_groups import Group, differing_settings
+from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS, REPEATED
+from lps.errors import UserError
 from lps.files import tables
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog
-from lps.settings.config import Config
+from lps.settings.config import Config, seen_class_ids
+from lps.settings.parameters import text_of
+from lps.store import titles
 from lps.store.events import RESOLVED
 
 FORMATS = ("markdown", "latex", "csv", "json")
 _DIFFERENCE_HEADS = ("method", "against", "seen", "novel", "all", "NMI", "gap", "seeds")
 DIFFERENCE_CSV = ("difference", "low", "high", "distinguishable", "seeds_needed")
 SCORE_TABLE_HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
+_SPLIT = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")
+_EXPERIMENT = ("dataset", "epochs", *_SPLIT)
+_ABOUT_COLUMNS = (
+    "NMI: agreement of clusters and classes on novel images, at most 100; gap: seen minus novel; conflict: how far All "
+    "is below the weighted mean of seen and novel, because one matching must serve all images; time: training and "
+    "evaluation, without pretraining; n: runs, one per seed"
+)
 ABOUT_PAPER_CELL = "accuracy on seen, novel and all classes in the same experiment of the LPS paper"
 
 
@@ -31,7 +42,7 @@ def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
 
     scoring: False if protocol and choice of epoch are shown elsewhere.
     """
-    lines = _notes_on_scoring(groups) if scoring else []
+    lines = [_ABOUT_COLUMNS, *(_notes_on_scoring(groups) if scoring else [])]
     raw = [group for group in groups if not group.seen_is_matched]
     nameless = [g.label for g in raw if not catalog.method_info(g.config.method).seen_is_aligned]
     if nameless:
@@ -80,6 +91,66 @@ def _notes_on_members(group: Group) -> list[str]:
     return lines
 
 
+def notes_on_settings(groups: Sequence[Group]) -> list[str]:
+    """Return the settings as after `--set`: of all rows, of all rows of a method, and of a row beyond its label."""
+    words_by_row = [
+        titles.without_paths([titles.setting_in_words(key, value) for key, value in settings.items()])
+        for settings in _settings(groups)
+    ]
+    rows_by_name: dict[str, list[int]] = {"all rows": [*range(len(groups))]} if groups else {}
+    for row, group in enumerate(groups):
+        rows_by_name.setdefault(titles.method_title(group.config.method), []).append(row)
+    told, lines = [set(group.label.split(", ")) if len(groups) > 1 else set() for group in groups], []
+    for name, rows in [*rows_by_name.items(), *((group.label, [row]) for row, group in enumerate(groups))]:
+        shared = [word for word in words_by_row[rows[0]] if all(word in words_by_row[row] for row in rows)]
+        if new_words := [word for word in shared if word not in told[rows[0]]]:
+            lines.append(f"{name}: {', '.join(new_words)}")
+        for row in rows:
+            told[row].update(shared)
+    return lines
+
+
+def _settings(groups: Sequence[Group]) -> list[dict[str, object]]:
+    """Return the settings of each row by key: of the experiment, what differs or is no default, and of its method."""
+    notable, rows = [*differing_settings([group.config for group in groups])], []
+    for group in groups:
+        with suppress(UserError):  # the data set is gone
+            notable += group.config.changed
+    shared_keys = [*_EXPERIMENT, *(key for key in notable if key not in (*titles.NOT_NAMED, *REPEATED))]
+    for group in groups:
+        flat = _flat(group.config)
+        rows.append({key: flat[key] for key in (*shared_keys, *group.config.hyperparameters) if key in flat})
+    return rows
+
+
+def _flat(config: Config) -> dict[str, object]:
+    """Return the settings of a run, without the number of seen classes if it is unknown."""
+    flat = config.flat() | {"split.num_seen": _num_seen(config)}
+    return {key: value for key, value in flat.items() if value is not None or key != "split.num_seen"}
+
+
+def split_in_words(configs: Sequence[Config]) -> str:
+    """Return the settings of the split that all `configs` share; "" if there are none."""
+    flats, keys = list(map(_flat, configs)), [*_SPLIT]
+    for config in configs:
+        with suppress(UserError):  # the data set is gone
+            keys += [key for key in config.changed if key.startswith("split.")]
+    shared_keys = [key for key in dict.fromkeys(keys) if len({flat.get(key, ...) for flat in flats}) == 1]
+    return ", ".join(titles.setting_in_words(key, flats[0][key]) for key in shared_keys if key in flats[0])
+
+
+def _num_seen(config: Config) -> int | None:
+    """Return the number of seen classes; None if it depends on the data."""
+    if config.split_num_seen or config.split_index_files:
+        return config.split_num_seen
+    if seen_ids := seen_class_ids(config.split_seen_classes):
+        return len(seen_ids)
+    with suppress(UserError):  # the data set is gone
+        num_classes = catalog.dataset_info(config.dataset).classes
+        return num_classes and num_classes // 2
+    return None
+
+
 def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     """Return why rows have no counterpart in the paper, common reasons once, and doubts about the paper's numbers."""
     missing = {group.label: group.paper[1] for group in groups if group.paper[0] is None}
@@ -104,12 +175,10 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
 def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
     """Return the row labels whose start weights were trained with the labels of ImageNet; nothing if there are none."""
     labeled_runs = [label for label, config in configs.items() if config.rests_on_labels]
-    about_labels = backbone_names.ABOUT_LABELS
-    return (
-        [about_labels if len(labeled_runs) == len(configs) else f"{' · '.join(labeled_runs)}: {about_labels}"]
-        if labeled_runs
-        else []
-    )
+    if not labeled_runs:
+        return []
+    subject = "" if len(labeled_runs) == len(configs) else f"{' · '.join(labeled_runs)}: "
+    return [subject + backbone_names.ABOUT_LABELS]
 
 
 # ---------------------------------------------------------------------------------------------------- tables
@@ -168,9 +237,7 @@ def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
 
 def about_marks(groups: Sequence[Group]) -> list[str]:
     """Explain bold in a table of the groups; nothing if there is no comparison."""
-    if len(groups) < 2:
-        return []
-    return [differences.ABOUT_BOLD if differences.best_cells(groups) else differences.ABOUT_NO_BOLD]
+    return [differences.about_bold(groups, bool(differences.best_cells(groups)))] if len(groups) > 1 else []
 
 
 def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[list[str]]:
@@ -189,14 +256,10 @@ def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[l
 
 def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
     text = markdown_table(_heads(groups), _rows(groups, escape_markdown, "**{}**".format), 1)
-    text += _markdown_notes([*about_marks(groups), *table_notes(groups)])
+    text += _markdown_notes([*about_marks(groups), *notes_on_settings(groups), *table_notes(groups)])
     if comparison.differences:
-        text += "\n" + markdown_table(
-            _DIFFERENCE_HEADS, difference_rows(comparison, escape_markdown, "**{}**".format), 2
-        )
-        text += _markdown_notes(
-            [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
-        )
+        rows = difference_rows(comparison, escape_markdown, "**{}**".format)
+        text += "\n" + markdown_table(_DIFFERENCE_HEADS, rows, 2) + _markdown_notes(_notes_on_differences(comparison))
     return text
 
 
@@ -217,7 +280,8 @@ def escape_markdown(text: str) -> str:
 
 def _latex(groups: Sequence[Group], comparison: GroupComparison) -> str:
     rows = _rows(groups, tables.escape_latex, r"\textbf{{{}}}".format)
-    text = _latex_table(_heads(groups), rows, 1, [*about_marks(groups), *table_notes(groups)])
+    notes = [*notes_on_settings(groups), *about_marks(groups), *table_notes(groups)]
+    text = _latex_table(_heads(groups), rows, 1, notes)
     return "\n".join(filter(None, [text, latex_differences(comparison)]))
 
 
@@ -226,12 +290,11 @@ def latex_differences(comparison: GroupComparison) -> str:
     if not comparison.differences:
         return ""
     rows = difference_rows(comparison, tables.escape_latex, r"\textbf{{{}}}".format)
-    return _latex_table(
-        _DIFFERENCE_HEADS,
-        rows,
-        2,
-        [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)],
-    )
+    return _latex_table(_DIFFERENCE_HEADS, rows, 2, _notes_on_differences(comparison))
+
+
+def _notes_on_differences(comparison: GroupComparison) -> list[str]:
+    return [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
 
 
 def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int, notes: Sequence[str]) -> str:
@@ -245,41 +308,34 @@ def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], text_colum
 def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
     measured = [f"{column}_{kind}" for column in COLUMNS for kind in ("mean", "std")]
     published = ["paper_seen", "paper_novel", "paper_all", "not_comparable"]
-    rows = [
-        ["method", "protocol", "images", "select", "seen_is_matched", *RESOLVED, "n", "seeds", *measured, *published]
-        + ["against", "pairs", *(f"{column}_{kind}" for column in differences.COLUMNS for kind in DIFFERENCE_CSV)]
-    ]
+    settings = _settings(groups)
+    keys = [key for key in dict.fromkeys(key for own in settings for key in own) if key not in RESOLVED]
+    compared = [f"{column}_{kind}" for column in differences.COLUMNS for kind in DIFFERENCE_CSV]
+    head = ["method", "protocol", "images", "select", "seen_is_matched", *RESOLVED, "n", "seeds", *measured, *published]
+    rows = [[*head, "against", "pairs", "paired_seeds", *compared, *keys]]
     for i, group in enumerate(groups):
         first, (row, reasons) = group.members[0], group.paper
         numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
         seeds = " ".join(str(member.config.seed) for member in group.members)
-        scoring = [
-            first.protocol,
-            first.images,
-            first.select,
-            group.seen_is_matched,
-            first.precision,
-            first.test_clusters,
-        ]
-        facts = [tables.line_cell(group.label), *scoring, len(group.members), seeds]
+        scoring = [first.protocol, first.images, first.select, group.seen_is_matched]
+        resolved = [first.precision, first.test_clusters]
+        facts = [tables.line_cell(group.label), *scoring, *resolved, len(group.members), seeds]
         texts = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
         percent = (row.seen, row.novel, row.all) if row else (None, None, None)
         fractions = ["" if value is None else f"{value / 100:.6g}" for value in percent]
-        rows.append(
-            [*facts, *texts, *fractions, tables.line_cell("; ".join(reasons)), *_difference_cells(comparison, i)]
-        )
+        values = [tables.line_cell(text_of(settings[i][key])) if key in settings[i] else "" for key in keys]
+        reason = tables.line_cell("; ".join(reasons))
+        rows.append([*facts, *texts, *fractions, reason, *_difference_cells(comparison, i), *values])
     return tables.csv_text(rows)
 
 
 def _difference_cells(comparison: GroupComparison, row: int) -> list[str]:
-    """Return the reference of the row, the number of pairs, and `DIFFERENCE_CSV` of every column; fractions."""
+    """Return the reference of the row, its pairs, their seeds, and `DIFFERENCE_CSV` of every column; fractions."""
     row_differences = [comparison.differences.get((row, column)) for column in differences.COLUMNS]
-    known_differences = [difference for difference in row_differences if difference]
-    cells = (
-        [tables.line_cell(comparison.references[row].label), str(known_differences[0].pairs)]
-        if known_differences
-        else ["", ""]
-    )
+    cells = ["", "", ""]
+    if row in comparison.rows:
+        seeds = comparison.paired_seeds(row)
+        cells = [tables.line_cell(comparison.references[row].label), str(len(seeds)), " ".join(map(str, seeds))]
     return cells + [text for difference in row_differences for text in difference_csv(difference)]
 
 
@@ -304,16 +360,15 @@ def _json(groups: Sequence[Group], comparison: GroupComparison) -> str:
 
 
 def _differences_as_json(comparison: GroupComparison, row: int) -> dict:
-    difference_by_column = {
-        column: comparison.differences[row, column]
-        for column in differences.COLUMNS
-        if (row, column) in comparison.differences
+    facts = {}
+    for column in differences.COLUMNS:
+        if difference := comparison.differences.get((row, column)):
+            facts[column] = dict(zip(DIFFERENCE_CSV, _difference_values(difference))) | {"pairs": difference.pairs}
+    return {
+        "against": comparison.references[row].label if facts else None,
+        "paired_seeds": comparison.paired_seeds(row) if facts else [],
+        "differences": facts,
     }
-    facts = {
-        column: dict(zip(DIFFERENCE_CSV, _difference_values(difference))) | {"pairs": difference.pairs}
-        for column, difference in difference_by_column.items()
-    }
-    return {"against": comparison.references[row].label if difference_by_column else None, "differences": facts}
 
 
 def _as_json(group: Group) -> dict:

@@ -13,7 +13,7 @@ from lps.charts import group_tables, palette
 from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.figures import axis_title, blank_figure, escape_text, whole_ticks
-from lps.charts.palette import DARK, Palette, with_alpha
+from lps.charts.palette import Palette, with_alpha
 from lps.scores.measurement_names import measurement_name
 from lps.store import titles
 from lps.tables import grouping
@@ -94,43 +94,21 @@ def lines_of_runs(
         table_by_run = {run.id: table for run, table in zip(runs, tables)}
         groups = grouping.group_runs(entries, by)
         keys = [f"{chart.by}~{group.id}" for group in groups]
+        oldest_runs = [min(entry.run.id for entry in group.members) for group in groups]
         labels, end_labels = _group_labels(groups, by)
         grouped = [[table_by_run[entry.run.id] for entry in group.members] for group in groups]
     else:
-        keys, grouped = [run.id for run in runs], [[table] for table in tables]
+        keys = oldest_runs = [run.id for run in runs]
+        grouped = [[table] for table in tables]
         labels, end_labels = run_diff.short_labels(runs), run_diff.short_labels(runs, in_symbols=True)
-    color = assign_colors(keys, colors, pinned)
+    color = palette.assign_colors(dict(zip(keys, oldest_runs)), [run.id for run in runs], colors, pinned)
     board_lines = []
     for key, label, end_text, line_tables in zip(keys, labels, end_labels, grouped):
         line_tables = [table for table in line_tables if len(table)]
         if line_tables:
-            board_lines.append(
-                BoardLine(
-                    key,
-                    label,
-                    end_text,
-                    mean_table(line_tables) if len(line_tables) > 1 else line_tables[0],
-                    color[key],
-                )
-            )
+            table = mean_table(line_tables) if len(line_tables) > 1 else line_tables[0]
+            board_lines.append(BoardLine(key, label, end_text, table, color[key]))
     return board_lines
-
-
-def assign_colors(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -> dict[str, str]:
-    """Return one colour per line, the same in all charts of a board; no other line gets a pinned colour.
-
-    pinned: key of a line -> its colour on a light ground.
-    """
-    dark_by_light = dict(palette.color_pairs()) if colors is DARK else {}
-    pinned_colors = {key: dark_by_light.get(pinned[key], pinned[key]) for key in keys if key in pinned}
-    default_colors = dict(zip(keys, palette.many_colors(len(keys), colors)))
-    unused_colors = [default_colors[key] for key in pinned_colors if default_colors[key] not in pinned_colors.values()]
-    unpinned_colors = {
-        key: unused_colors.pop(0) if default_colors[key] in pinned_colors.values() else default_colors[key]
-        for key in keys
-        if key not in pinned_colors
-    }
-    return pinned_colors | unpinned_colors
 
 
 def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[str], list[str]]:
@@ -138,19 +116,14 @@ def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[
     varied = [index for index in range(len(by)) if len({group.values[index] for group in groups}) > 1] or range(len(by))
     labels, symbols = [], []
     for group in groups:
-        values = [(by[index].key, _setting_value(by[index], group, index)) for index in varied]
-        method = group.members[0].method
-        labels.append(
-            ", ".join(
-                titles.method_title(v) if key == "method" else titles.setting_in_words(key, v) for key, v in values
-            )
-        )
-        symbols.append(
-            ", ".join(
-                titles.method_title(v) if key == "method" else titles.setting_in_symbols(method, key, v)
-                for key, v in values
-            )
-        )
+        words, signs = [], []
+        for index in varied:
+            key, value = by[index].key, _setting_value(by[index], group, index)
+            words.append(titles.method_title(value) if key == "method" else titles.setting_in_words(key, value))
+            is_method = key == "method"
+            signs.append(words[-1] if is_method else titles.setting_in_symbols(group.members[0].method, key, value))
+        labels.append(", ".join(words))
+        symbols.append(", ".join(signs))
     return labels, symbols
 
 
@@ -170,16 +143,13 @@ def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     chart_figure = blank_figure(_HEIGHT, colors)
     ordered = sorted(lines, key=lambda line: -float(line.table["y"].iloc[-1]))
     for line in ordered:
-        _add_line(chart_figure, line, chart, ".3p" if is_share else ".3r")
+        _add_line(chart_figure, line, chart, is_share)
     kinds = {axis: "log" if axis in chart.log else "linear" for axis in "xy"}
-    x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
-    ticks = {"tickformat": x_format}
+    ticks = {"tickformat": ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"}
     if chart.x == "epoch" and "x" not in chart.log:
         ticks = whole_ticks(max((line.table["x"].max() for line in lines), default=0))
-    chart_figure.update_xaxes(
-        title=axis_title(escape_text(X_AXIS_TITLES.get(chart.x, chart.x)), colors, 6), type=kinds["x"], showgrid=False
-    )
-    chart_figure.update_xaxes(**ticks)
+    x_title = axis_title(escape_text(X_AXIS_TITLES.get(chart.x, chart.x)), colors, 6)
+    chart_figure.update_xaxes(title=x_title, type=kinds["x"], showgrid=False, **ticks)
     chart_figure.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     heading = {"text": escape_text(title), "font": {"color": colors.muted, "size": 13}, "showarrow": False}
@@ -196,7 +166,19 @@ def legend_name(line: BoardLine) -> str:
     return line.label + (f" (n = {int(line.table['count'].max())})" if "count" in line.table else "")
 
 
-def _add_line(chart_figure: Chart, line: BoardLine, chart: BoardChart, number_format: str) -> None:
+def with_even_ties(shares: np.ndarray) -> np.ndarray:
+    """Return the shares so that the browser rounds them to three digits in percent as tables do.
+
+    The browser rounds ties up, 76.25 to 76.3, and tables round them to the even digit. A share before such a tie gets
+    smaller by 1e-12 of itself.
+    """
+    percent = np.abs(100 * shares)
+    decimals = 2 - np.floor(np.log10(np.where(percent > 0, percent, 1)))
+    is_tie = percent * 2 ** (decimals + 1) % 2 == 1  # exactly: 76.45 is stored as a little more
+    return np.where(is_tie & (percent * 10**decimals % 2 == 0.5), shares * (1 - 1e-12), shares)
+
+
+def _add_line(chart_figure: Chart, line: BoardLine, chart: BoardChart, is_share: bool) -> None:
     """Add band, raw line and smoothed line of one label; they share a legend group."""
     table, name = line.table, escape_text(line.label)
     x, hidden = table["x"].to_numpy(float), {"legendgroup": line.key, "showlegend": False, "mode": "lines"}
@@ -206,8 +188,11 @@ def _add_line(chart_figure: Chart, line: BoardLine, chart: BoardChart, number_fo
     if chart.smooth:
         raw = {"line": {"color": with_alpha(line.color, 0.3), "width": 1}, "hoverinfo": "skip", "meta": "raw"}
         chart_figure.add_trace(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
+    y, number_format = curve.to_numpy(float), ".3r"
+    if is_share:
+        y, number_format = with_even_ties(y), ".3p"
     chart_figure.add_trace(
-        x=x, y=curve.to_numpy(float), name=escape_text(legend_name(line)), legendgroup=line.key,
+        x=x, y=y, name=escape_text(legend_name(line)), legendgroup=line.key,
         meta={"end": line.end_label}, customdata=table.index.to_numpy(np.int32),
         mode="lines" if len(table) > 1 else "markers", line={"color": line.color, "width": 2},
         marker={"color": line.color, "size": 7}, hovertemplate="%{y:" + number_format + "} · epoch %{customdata}",
@@ -241,12 +226,14 @@ def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | N
 
 
 def _value_columns(name: str, table: pd.DataFrame, epoch: int | None) -> dict[str, float | None]:
-    factor, y = 100 if name.startswith(group_tables.FRACTIONS) else 1, table["y"]
+    y = table["y"]
     best = (y.idxmin() if is_lower_better(name) else y.idxmax()) if len(y) else None
+    if name.startswith(group_tables.FRACTIONS):
+        y = y.map(lambda value: float(f"{100 * value:.1f}"))  # a browser would round 76.25 up, unlike other pages
     title = measurement_name(name)
-    epoch_column = {} if epoch is None else {f"{title}, epoch {epoch}": factor * y[epoch] if epoch in y.index else None}
+    epoch_column = {} if epoch is None else {f"{title}, epoch {epoch}": y[epoch] if epoch in y.index else None}
     return epoch_column | {
-        f"{title}, last": factor * y.iloc[-1] if len(y) else None,
-        f"{title}, best": factor * y[best] if best is not None else None,
+        f"{title}, last": y.iloc[-1] if len(y) else None,
+        f"{title}, best": y[best] if best is not None else None,
         f"{title}, best epoch": best,
     }

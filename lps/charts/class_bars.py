@@ -3,7 +3,7 @@
 import numpy as np
 
 from lps.charts.chart import Chart
-from lps.charts.figures import escape_text, layout_of, name_bars
+from lps.charts.figures import blank_figure, escape_text, name_bars
 from lps.charts.measurements import draws
 from lps.charts.palette import Palette
 
@@ -66,7 +66,7 @@ def class_counts(labeled: np.ndarray, totals: np.ndarray, seen: int, names: list
 
 
 def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> Chart:
-    figure = Chart(layout_of(260, colors))
+    figure = blank_figure(260, colors)
     ids = np.arange(len(values))
     add_bars(figure, np.asarray(values, np.float32), ids, seen, names, colors, hover)
     figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 28, "t": 8})

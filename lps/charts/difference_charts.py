@@ -1,5 +1,6 @@
 """Differences between groups with their confidence intervals, around a line at zero."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from lps.analysis import differences
 from lps.analysis.differences import Difference, GroupComparison
 from lps.charts import figures
 from lps.charts.chart import Chart
+from lps.charts.group_tables import group_label
 from lps.charts.palette import Palette
 from lps.wording import with_minus
 
@@ -23,22 +25,23 @@ _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Chart:
     """Draw one row per group: its difference in points with its interval; filled if it is distinguishable."""
-    rows = [
-        (row, comparison.differences[row, column]) for row in comparison.rows if (row, column) in comparison.differences
-    ]
-    references = [comparison.references[row].label for row, _ in rows]
-    names = [
-        _break_label(name) for name in _shorten_labels([comparison.groups[row].label for row, _ in rows], references)
-    ]
+    by_row = {row: comparison.differences.get((row, column)) for row in comparison.rows}
+    rows = [(row, difference) for row, difference in by_row.items() if difference is not None]
+    labels = [group_label(comparison.groups[row]) for row, _ in rows]
+    references = [group_label(comparison.references[row]) for row, _ in rows]
+    names = list(map(_break_label, _shorten_labels(labels, references)))
     row_height = _ROW + _LINE * (max(map(len, names), default=1) - 1)
     figure = figures.blank_figure(max(_LOWEST, row_height * len(rows) + 78), colors)
     for kind in _SYMBOLS:
         members = [(i, row, d) for i, (row, d) in enumerate(rows) if _interval_kind(d) == kind]
         if members:
             figure.add_trace(**_points(comparison, members, kind, colors))
+    axis_range = _axis_range([difference for _, difference in rows])
+    if cut_ends := _cut_ends([difference for _, difference in rows], axis_range):
+        figure.add_trace(**_arrows(cut_ends, axis_range, colors))
     figure.add_upright(0, line={"color": colors.muted, "width": 1.5})
     title = figures.axis_title("Points", colors)
-    figure.update_xaxes(title=title, range=_axis_range([difference for _, difference in rows]), tickformat="~g")
+    figure.update_xaxes(title=title, range=axis_range, tickformat="~g")
     figure.update_yaxes(
         tickvals=np.arange(len(rows)), ticktext=["<br>".join(map(figures.escape_text, lines)) for lines in names]
     )
@@ -67,6 +70,36 @@ def _points(
     )
 
 
+def _cut_ends(differences: Sequence[Difference], axis_range: Sequence[float]) -> list[tuple[int, int, float]]:
+    """Return (position of the row, 0 at the left or 1 at the right, end in points) of intervals beyond the axis."""
+    low, high = axis_range
+    sides = [(d.low, d.high) for d in differences]
+    ends = [(position, side, 100 * end) for position, both in enumerate(sides) for side, end in enumerate(both)]
+    return [(position, side, end) for position, side, end in ends if end < low or end > high]
+
+
+def _arrows(cut_ends: Sequence[tuple[int, int, float]], axis_range: Sequence[float], colors: Palette) -> dict:
+    """Return the trace of arrows at the edges of the axis, where intervals go on."""
+    inset = 0.01 * (axis_range[1] - axis_range[0])
+    texts = [
+        f"The interval goes on to {differences.format_points(end / 100, math.nan, math.nan)}" for *_, end in cut_ends
+    ]
+    return dict(
+        x=np.array([axis_range[side] + (-inset if side else inset) for _, side, _ in cut_ends], np.float64),
+        y=np.array([position for position, _, _ in cut_ends], np.int64),
+        mode="markers",
+        marker={
+            "color": colors.muted,
+            "size": 11,
+            "symbol": [("triangle-left", "triangle-right")[side] for _, side, _ in cut_ends],
+        },
+        name="Interval goes on",
+        showlegend=False,
+        text=list(map(with_minus, texts)),
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
 def _interval_kind(difference: Difference) -> str:
     if not difference.has_interval:
         return _ALONE
@@ -76,7 +109,8 @@ def _interval_kind(difference: Difference) -> str:
 def _hover_text(comparison: GroupComparison, row: int, difference: Difference) -> str:
     title = f"{comparison.groups[row].label} minus {comparison.references[row].label}"
     number = with_minus(differences.format_difference(difference))
-    return "<br>".join(map(figures.escape_text, [title, number, differences.verdict(difference)]))
+    lines = [title, number, differences.verdict(difference), f"Seeds: {comparison.seeds(row)}"]
+    return "<br>".join(map(figures.escape_text, lines))
 
 
 def _shorten_labels(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:

@@ -87,10 +87,8 @@ def labeled_gap(seen: list[float], novel: list[float], palette: Palette, other_n
 
 
 def _svg(width: int, height: int, *parts: str) -> str:
-    opening_tag = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    )
-    return f"{opening_tag}{''.join(parts)}</svg>"
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'
 
 
 def _distance_from_top(values: np.ndarray, height: float, edge: float) -> np.ndarray:

@@ -1,13 +1,13 @@
 """The figures of the Effects page: main effects, curves of a setting, the matrix of two, parallel coordinates."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from lps.analysis import run_groups, score_tables
+from lps.analysis import differences, run_groups, score_tables
 from lps.analysis.effects import Importance, axis_scale
 from lps.analysis.main_effects import MainEffect
 from lps.analysis.paper_results import Row
@@ -17,7 +17,7 @@ from lps.charts import figures
 from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.scores import estimates
-from lps.settings.parameters import text_of
+from lps.settings.parameters import short_text
 from lps.wording import counted, percent, with_minus
 
 MEASURES = {
@@ -70,11 +70,8 @@ class Axis:
         ticks = {"tickvals": positions, "ticktext": [shorten_value(value) for value in self.values]}
         if len(positions) > _FEW_TICKS or self._are_crowded(positions):
             ticks = {}
-        return {
-            "title": title,
-            "type": "log" if self.kind == "log" else "linear",
-            "range": self._range(positions),
-        } | ticks
+        scale = "log" if self.kind == "log" else "linear"
+        return {"title": title, "type": scale, "range": self._range(positions)} | ticks
 
     def _are_crowded(self, positions: list[float]) -> bool:
         """Whether the tick labels of two neighbours would overlap."""
@@ -231,18 +228,13 @@ def matrix(
     """
     shape = len(rows.values), len(columns.values)
     pairs = [[(row, column) for column in columns.values] for row in rows.values]
-    means = np.array(
-        [[groups[pair].mean(measure) if pair in groups else np.nan for pair in row_pairs] for row_pairs in pairs]
-    )
-    cell_texts = np.array(
-        [[_cell_text(groups.get(pair), pair in pending, measure) for pair in row_pairs] for row_pairs in pairs]
-    )
-    hints = np.array(
-        [
-            [_cell_hint(rows, columns, pair, groups.get(pair), pair in pending) for pair in row_pairs]
-            for row_pairs in pairs
-        ]
-    )
+
+    def cells(content: Callable[[tuple], object]) -> np.ndarray:
+        return np.array([[content(pair) for pair in row_pairs] for row_pairs in pairs])
+
+    means = cells(lambda pair: groups[pair].mean(measure) if pair in groups else np.nan)
+    cell_texts = cells(lambda pair: _cell_text(groups.get(pair), pair in pending, measure))
+    hints = cells(lambda pair: _cell_hint(rows, columns, pair, groups.get(pair), pair in pending))
     is_small = max(shape) <= _FEW_TICKS
     figure = figures.blank_figure(shape[0] * (_ROW if is_small else _SMALL_ROW) + 92, colors)
     shared = {"texttemplate": "%{text}" if is_small else None, "hovertext": hints}
@@ -296,10 +288,8 @@ def _full_cells(means: np.ndarray, cell_texts: np.ndarray, measure: str, colors:
 
 def _cell_axis(axis: Axis, colors: Palette) -> dict:
     tick_positions = np.arange(0, len(axis.values), -(-len(axis.values) // _MAX_TICKS))
-    ticks = {
-        "tickvals": tick_positions,
-        "ticktext": [shorten_value(axis.values[position]) for position in tick_positions],
-    }
+    labels = [shorten_value(axis.values[position]) for position in tick_positions]
+    ticks = {"tickvals": tick_positions, "ticktext": labels}
     axis_layout = {"title": axis.layout(colors)["title"], "showgrid": False, "fixedrange": True}
     return axis_layout | {"range": [-0.5, len(axis.values) - 0.5]} | ticks
 
@@ -358,12 +348,8 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
     positions = np.arange(len(axis.values))
     labels = [shorten_value(value) for value in axis.values]
     run_positions = np.array([axis.values.index(value) for value in values])
-    return label | {
-        "values": run_positions,
-        "range": [0, len(positions) - 1],
-        "tickvals": positions,
-        "ticktext": labels,
-    }
+    ticks = {"range": [0, len(positions) - 1], "tickvals": positions, "ticktext": labels}
+    return label | {"values": run_positions} | ticks
 
 
 def importance(importances: Sequence[Importance], colors: Palette) -> Chart:
@@ -385,7 +371,7 @@ def importance(importances: Sequence[Importance], colors: Palette) -> Chart:
 
 
 def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
-    """Draw the main effect of each setting in points as a bar with its interval, the largest on top."""
+    """Draw the main effect of each setting in points as a bar with its interval and both in numbers, largest on top."""
     items = list(reversed(effects))
     names = [
         f"{figures.escape_text(item.setting)}<br>{shorten_value(item.before)} → {shorten_value(item.after)}"
@@ -399,9 +385,14 @@ def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
         f"{name}<br>{effect_in_points(item)}<br>{average_text}"
         for name, item, average_text in zip(names, items, average_texts)
     ]
-    figure = figures.blank_figure((_BAR + 12) * len(items) + 96, colors)
+    figure = figures.blank_figure((_BAR + 26) * len(items) + 96, colors)
     bar = {"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": has_interval}
     figures.add_side_bars(figure, points, names, "Main effect", colors, error_x=bar, hovertext=hover)
+    above_bar = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom", "showarrow": False}
+    for position, item in enumerate(items):
+        low, high = item.difference - item.half_width, item.difference + item.half_width
+        text = with_minus(differences.format_points(item.difference, low, high))
+        figure.add_annotation(y=position + 0.28, text=text, font={"color": colors.ink, "size": 12}, **above_bar)
     title = {"text": "Points", "font": {"size": 12}}
     farthest = float(np.nanmax(np.abs(points) + np.nan_to_num(reach)))
     ticks = {"tickformat": ".1~f"} | ({"range": [-0.55, 0.55], "dtick": 0.5} if farthest < _SMALL_EFFECT else {})
@@ -420,6 +411,6 @@ def effect_in_points(effect: MainEffect) -> str:
 
 
 def shorten_value(value) -> str:
-    """Format a value for an axis: floats with four digits, long text cut."""
-    text = figures.escape_text(f"{value:.4g}" if type(value) is float else text_of(value))
+    """Format a value for an axis: floats with few digits, long text cut."""
+    text = figures.escape_text(short_text(value))
     return text if len(text) <= 16 else text[:15] + "…"

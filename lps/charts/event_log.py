@@ -117,9 +117,8 @@ def thin_out(events: list[dict], max_events: int = MAX_EVENTS) -> list[dict]:
         return events
     newest = {(event["kind"], event["epoch"]): event for event in events if event["kind"] in _EPOCHS}
     attempt_events = [event for event in events if event["kind"] not in _EPOCHS]
-    retained_ids = {
-        id(event) for event in (*newest.values(), *attempt_events[: MAX_ENDS // 2], *attempt_events[-MAX_ENDS // 2 :])
-    }
+    retained = (*newest.values(), *attempt_events[: MAX_ENDS // 2], *attempt_events[-MAX_ENDS // 2 :])
+    retained_ids = set(map(id, retained))
     events = [event for event in events if id(event) in retained_ids]
     last = max(event["epoch"] for event in events)
     events_per_epoch = max(1, round(len(events) / max(1, len({event["epoch"] for event in events}))))

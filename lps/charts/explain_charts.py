@@ -42,12 +42,7 @@ def _sort_classes(values: np.ndarray, seen: int) -> np.ndarray:
 
 
 def shares(
-    values: np.ndarray,
-    seen: int,
-    names: list[str],
-    colors: Palette,
-    height: int = 300,
-    prior: np.ndarray | None = None,
+    values: np.ndarray, seen: int, names: list[str], colors: Palette, height: int = 300, prior: np.ndarray | None = None
 ) -> Chart:
     """Draw the class distribution as bars and the prior (None: equal shares) as a dashed line."""
     class_order = _sort_classes(values, seen)
@@ -78,9 +73,8 @@ def margins(
 
 def pulls(pull_shares: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """Draw the share of the training pull that every class keeps, in the order of `shares`."""
-    figure = _class_bars(
-        pull_shares, _sort_classes(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull"
-    )
+    class_order = _sort_classes(distribution, seen)
+    figure = _class_bars(pull_shares, class_order, seen, names, colors, 240, "keeps %{y:.0%} of its pull")
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
@@ -175,10 +169,7 @@ def thresholds(
     figure.update_layout(shapes=[mark | {"line": {"color": colors.ink, "width": 1.4}}])
     legend = {"x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
     figure.update_layout(hovermode="x unified", legend=legend, showlegend=True, margin={"t": 10, "b": 92})
-    axis_title = {
-        "text": "Progress of the run" if is_share else "Epoch",
-        "font": {"color": colors.muted, "size": 12},
-    }
+    axis_title = {"text": "Progress of the run" if is_share else "Epoch", "font": {"color": colors.muted, "size": 12}}
     low = 0 if is_share else 1
     margin = (last - low) * 0.01
     style = {"tickformat": ".0%"} if is_share else whole_ticks(last)

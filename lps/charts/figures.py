@@ -72,13 +72,8 @@ def name_bars(figure: Chart, names: Sequence[str], positions: Sequence[int]) -> 
 def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: str, colors: Palette, **options) -> None:
     """Add horizontal bars, the first at the bottom, with room for their labels. options: entries of the trace."""
     positions, marker = np.arange(len(labels)), {"color": colors.right, "line": {"width": 0}}
-    trace = {
-        "orientation": "h",
-        "name": name,
-        "marker": marker,
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    } | options
-    figure.add_trace(type="bar", x=values, y=positions, **trace)
+    options = {"marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | options
+    figure.add_trace(type="bar", x=values, y=positions, orientation="h", name=name, **options)
     figure.update_yaxes(tickvals=positions, ticktext=labels, showgrid=False, fixedrange=True)
     longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
     figure.update_layout(bargap=0.4, margin={"l": 16 + 7 * longest})
@@ -95,10 +90,10 @@ def escape_text(text: str) -> str:
 
 def blank_figure(height: int, colors: Palette) -> Chart:
     """Return an empty figure with the layout that all charts share."""
-    return Chart(layout_of(height, colors))
+    return Chart(_layout(height, colors))
 
 
-def layout_of(height: int, colors: Palette) -> dict:
+def _layout(height: int, colors: Palette) -> dict:
     axis = {
         "gridcolor": colors.grid,
         "zeroline": False,
@@ -124,7 +119,7 @@ def layout_of(height: int, colors: Palette) -> dict:
 
 def stacked_panels(panels: list[Panel], epochs: int, height: int, colors: Palette) -> Chart:
     """Return an empty figure of panels below each other that share the epoch axis, its cursor and one hover label."""
-    layout = layout_of(height, colors)
+    layout = _layout(height, colors)
     room = 1 - _ROW_GAP * (len(panels) - 1)
     total_share = sum(panel.share for panel in panels)
     top, annotations, plain_axis = 1.0, [], layout["yaxis"]

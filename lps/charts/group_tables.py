@@ -1,8 +1,9 @@
 """Tables of groups of runs: their curves, varied settings, titles of measurements, and the command."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ import pandas as pd
 from lps.analysis import clusters, projection, run_groups, run_scores
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.charts import line_charts
+from lps.charts import line_charts, palette
 from lps.charts.event_log import History
+from lps.charts.palette import Palette
 from lps.data.split import Split
 from lps.errors import UserError
 from lps.scores import estimates
@@ -22,10 +24,10 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import snapshots
 from lps.store.runs import Run
-from lps.store.titles import short_id
+from lps.store.titles import settings_in_symbols, short_id
 
 PROTOCOL_LABELS = {
-    "orca": "ORCA, the default",
+    "orca": "As in ORCA's paper (default)",
     "gcd_v1": "GCD v1",
     "gcd_v2": "GCD v2",
     "gcd_v2_balanced": "GCD v2, balanced",
@@ -44,10 +46,7 @@ FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
 SCORE_COLUMNS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
-    "all": (
-        "All",
-        f"Accuracy on all unlabeled images, percent. {ABOUT_LOW_ALL}",
-    ),
+    "all": ("All", f"Accuracy on all unlabeled images, percent. {ABOUT_LOW_ALL}"),
     "nmi": ("NMI", "Normalized mutual information: agreement of clusters and classes on novel images, percent"),
     "gap": ("Gap", "Seen accuracy minus novel accuracy, points"),
     "conflict": (
@@ -74,6 +73,11 @@ def sorted_groups(scored: Sequence[Scored], planned: Sequence[Config] = ()) -> l
     planned: as in `run_groups.group_runs`.
     """
     return sorted(run_groups.group_runs(scored, planned), key=lambda group: -np.nan_to_num(group.mean("all"), nan=-1))
+
+
+def group_label(group: Group) -> str:
+    """Return the label of a group with symbols of settings: "LPS, C=5"."""
+    return settings_in_symbols(group.label, group.config)
 
 
 def list_measurements(histories: Sequence[History]) -> dict[str, str]:
@@ -105,7 +109,7 @@ def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.
 def curve_groups(scored: Sequence[Scored], by: str) -> dict[str, tuple[Scored, ...]]:
     """Return the runs of every curve by label: one run per seed and setting, all of one split."""
     if by == _EVERYTHING:
-        return {group.label: group.members for group in sorted_groups(scored)}
+        return {group_label(group): group.members for group in sorted_groups(scored)}
     runs_by_curve: dict[tuple[str, str], list[Scored]] = {}
     for member in scored:
         runs_by_curve.setdefault((_value_label(member.config, by), member.split), []).append(member)
@@ -115,6 +119,22 @@ def curve_groups(scored: Sequence[Scored], by: str) -> dict[str, tuple[Scored, .
         ", ".join(filter(None, [value, split_labels[split]])): newest_runs[value, split]
         for value, split in sorted(newest_runs)
     }
+
+
+def curve_colors(
+    members: Mapping[str, Sequence[Scored]],
+    scored: Sequence[Scored],
+    colors: Palette,
+    pinned: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the colour of every curve of `members` (`curve_groups` of `scored`), as of its oldest run on Charts.
+
+    pinned: id of a run -> its colour on a light ground.
+    """
+    oldest_runs = {label: min(member.run.id for member in curve) for label, curve in members.items()}
+    keys = {run_id: run_id for run_id in oldest_runs.values()}
+    color_by_run = palette.assign_colors(keys, [member.run.id for member in scored], colors, pinned)
+    return {label: color_by_run[run_id] for label, run_id in oldest_runs.items()}
 
 
 def _value_label(config: Config, by: str) -> str:
@@ -178,7 +198,7 @@ def tick_format(name: str, curves: Sequence[line_charts.GroupCurve]) -> str:
 
 
 def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
-    """Return a row per group and a column per varied setting; "–" if the method does not have it."""
+    """Return a row per group and a column per varied setting, and for seeds if they differ; "–" without the setting."""
     keys = [key for key in run_groups.differing_settings([group.config for group in groups]) if key != "method"]
     resolved = run_scores.resolved_differences([group.members[0] for group in groups])
     keys += [key for key in resolved if key not in keys]
@@ -188,14 +208,14 @@ def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
         seeds = ", ".join(str(member.config.seed) for member in group.members)
         values = {key: text_of(flat[key]) if key in flat else "–" for key in keys}
         rows.append({"Group": group.label} | values | {"seeds": seeds})
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table if table["seeds"].nunique() > 1 else table.drop(columns="seeds")
 
 
 def compare_command(groups: Sequence[Group], scoring: Scoring) -> str:
     """The command that prints this table."""
     ids = [member.run.id for group in groups for member in (*group.members, *group.replaced)]
     options = {name: getattr(scoring, name) for name in ("protocol", "images", "select", "seen")}
-    changed_options = {
-        name: value for name, value in options.items() if value not in ("orca", "unlabeled", "last", "default")
-    }
+    usual = ("orca", "unlabeled", "last", "default")
+    changed_options = {name: value for name, value in options.items() if value not in usual}
     return cli_args.format_command("compare", *map(short_id, ids), **changed_options, format="latex")

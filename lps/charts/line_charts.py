@@ -1,13 +1,13 @@
 """Measurements over epochs: accuracies of one or several runs, the gap, losses, pseudo-labels, groups."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from lps.analysis.clusters import Moment
-from lps.charts import palette
 from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.figures import (
@@ -80,9 +80,8 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
             _add_reference(figure, baseline, group, getattr(colors, group), epochs)
     add_line(figure, kl, "KL(prior, estimate)", colors.ink, 2, ".3f", legend=False)
     if has_other_kl:
-        add_line(
-            figure, margin_kl, "KL(estimate, prior), used by the margin", colors.ink, 2, ".3f", legend=False, dash="dot"
-        )
+        name = "KL(estimate, prior), used by the margin"
+        add_line(figure, margin_kl, name, colors.ink, 2, ".3f", legend=False, dash="dot")
     for group in ("seen", "novel"):
         color = getattr(colors, group)
         add_line(figure, mean_margin(history, group), f"Margin, {group}", color, 3, ".2f", legend=False)
@@ -101,9 +100,8 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
     rates = {group: history.column(f"pseudo_label/rate/{group}") for group in ("seen", "novel")}
     panels = [Panel("Withheld labels", 0.24, ".0%", _ACCURACY_AXIS_RANGE)] if len(withheld) else []
     panels += [Panel("Share of the unlabeled images in each cluster", 0.4, ".0%")] if len(shares) else []
-    panels += (
-        [Panel("Share that is confident", 0.24, ".0%", _ACCURACY_AXIS_RANGE)] if any(map(len, rates.values())) else []
-    )
+    if any(map(len, rates.values())):
+        panels.append(Panel("Share that is confident", 0.24, ".0%", _ACCURACY_AXIS_RANGE))
     panels.append(Panel("Mean margin", 0.18))
     row = {panel.title: row_number for row_number, panel in enumerate(panels, 1)}
     figure = stacked_panels(panels, epochs, 200 * len(panels), colors)
@@ -135,8 +133,10 @@ def class_sizes(history: History, epochs: int, colors: Palette) -> Chart:
     return figure
 
 
-def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> Chart:
-    """Draw several runs by label: one colour per run, one panel per measurement."""
+def pace_of_runs(
+    histories: dict[str, History], epochs: int, colors: Palette, color_by_label: Mapping[str, str]
+) -> Chart:
+    """Draw several runs by label: one panel per measurement."""
     panels = [
         Panel("Novel accuracy", 0.29, ".0%", _ACCURACY_AXIS_RANGE),
         Panel("Seen accuracy", 0.29, ".0%", _ACCURACY_AXIS_RANGE),
@@ -144,28 +144,27 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
         Panel("Mean margin of seen classes", 0.23),
     ]
     figure = stacked_panels(panels, epochs, 680, colors)
-    for (label, history), color in zip(histories.items(), palette.many_colors(len(histories), colors)):
-        name = escape_text(label)
+    for label, history in histories.items():
+        name, color = escape_text(label), color_by_label[label]
         hidden = {"legend": False, "legendgroup": name}
         add_line(figure, history.column("accuracy/novel"), name, color, 1, PERCENT, width=2.4, legendgroup=name)
         add_line(figure, history.column("accuracy/seen"), name, color, 2, PERCENT, **hidden)
         add_line(figure, history.column("kl"), name, color, 3, ".3f", **hidden)
         add_line(figure, mean_margin(history, "seen"), name, color, 4, ".2f", **hidden)
-    return figure
+    return figure.update_layout(legend={"y": 1.04})  # above the first panel's title, which a phone's second row meets
 
 
 def curves_of_groups(
-    curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, line_colors: list[str] | None = None
+    curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, color_by_curve: Mapping[str, str]
 ) -> Chart:
     """Draw the mean over the runs of every group with its band; the legend is sorted by the last values.
 
-    line_colors: of the curves, so that a group looks the same in several figures.
+    color_by_curve: label of a curve -> its colour, so that a group looks the same in several figures.
     """
     figure = stacked_panels([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
-    colored = zip(curves, line_colors or palette.many_colors(len(curves), colors))
-    for curve, color in sorted(colored, key=lambda pair: -pair[0].table["mean"].iloc[-1]):
-        _add_band(figure, curve, color)
-        _add_mean(figure, curve, color, tickformat)
+    for curve in sorted(curves, key=lambda curve: -curve.table["mean"].iloc[-1]):
+        _add_band(figure, curve, color_by_curve[curve.label])
+        _add_mean(figure, curve, color_by_curve[curve.label], tickformat)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     figure.update_layout(legend=legend | {"font": {"size": 12}}, showlegend=True)
     tools = {"orientation": "h"}  # above the legend, which they would cover
@@ -286,7 +285,7 @@ def pretraining(history: History, epochs: int, colors: Palette) -> Chart:
     add_line(figure, column("pretrain/loss"), "SimCLR loss", colors.ink, 1, ".3f", legend=False)
     for name, (label, color) in QUALITY.items():
         add_line(figure, column(name), label, colors.terms[color], 2, PERCENT, mode="lines+markers")
-    return figure
+    return figure.update_layout(legend={"y": 1.07})  # above the first panel's title, which it meets on a phone
 
 
 def _add_reference(figure: Chart, value: float, group: str, color: str, epochs: int) -> None:
@@ -337,10 +336,8 @@ def image_pair(moments_by_image: dict[str, list[Moment]], names: dict[int, str],
     moments_by_image: label of an image -> its moments at the same epochs. names: of the clusters.
     """
     figure = blank_figure(210, colors)
-    together = np.array(
-        [first.heir == second.heir for first, second in zip(*moments_by_image.values(), strict=True)], bool
-    )
-    symbols = np.where(together, "circle", "x")
+    pairs = zip(*moments_by_image.values(), strict=True)
+    symbols = np.where(np.array([first.heir == second.heir for first, second in pairs], bool), "circle", "x")
     for (label, moments), color in zip(moments_by_image.items(), (colors.ink, colors.muted), strict=True):
         figure.add_trace(
             x=np.array([moment.epoch for moment in moments], np.int32),
@@ -352,9 +349,8 @@ def image_pair(moments_by_image: dict[str, list[Moment]], names: dict[int, str],
             name=label,
             hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
         )
-    return _style_image_chart(
-        figure, max((moment.epoch for moments in moments_by_image.values() for moment in moments), default=1)
-    )
+    epochs = [moment.epoch for moments in moments_by_image.values() for moment in moments]
+    return _style_image_chart(figure, max(epochs, default=1))
 
 
 def _style_image_chart(figure: Chart, last: int) -> Chart:

@@ -6,7 +6,7 @@ import pandas as pd
 from lps.analysis import projection as analysis
 from lps.analysis.projection import Plane
 from lps.charts.chart import Chart
-from lps.charts.figures import FEW_POINTS, MAX_IN_LEGEND, SMALL, escape_text, layout_of
+from lps.charts.figures import FEW_POINTS, MAX_IN_LEGEND, SMALL, blank_figure, escape_text
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
 from lps.errors import UserError
@@ -19,10 +19,8 @@ from lps.store.snapshots import MAX_POINTS, Snapshot
 def project_points(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
     """Return the points (m, 2) of an epoch; raises `UserError` if its features have another width than the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
-        raise UserError(
-            f"epoch-{epoch:04d}.npz",
-            "is damaged (its features do not have as many dimensions as those of the newest epoch)",
-        )
+        reason = "its features do not have as many dimensions as those of the newest epoch"
+        raise UserError(f"epoch-{epoch:04d}.npz", f"is damaged ({reason})")
     return plane.project(analysis.features_for_map(snapshot, epoch))
 
 
@@ -58,12 +56,7 @@ def _match_classes(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.n
 
 
 def projection(
-    points: pd.DataFrame,
-    color_by: str,
-    colors: Palette,
-    seen: int,
-    names: list[str],
-    height: int = 560,
+    points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str], height: int = 560
 ) -> Chart:
     """Draw points on the plane; every point carries its image id.
 
@@ -73,7 +66,7 @@ def projection(
     if len(points) > _max_points(height):
         row_numbers = np.linspace(0, len(points) - 1, _max_points(height)).round().astype(int)
         points = points.iloc[row_numbers]
-    figure = Chart(layout_of(height, colors))
+    figure = blank_figure(height, colors)
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":
         _add_points(figure, points, "Confidence", size, _confidence_scale(points, colors), names)

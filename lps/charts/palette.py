@@ -5,6 +5,7 @@ Seen is blue, novel is orange, both together are grey; the hues are distinguisha
 
 import colorsys
 import functools
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -78,6 +79,37 @@ def many_colors(count: int, colors: Palette) -> list[str]:
     steps = (0.66, 0.5, 0.8) if colors is DARK else (0.42, 0.3, 0.56)
     channels = [colorsys.hls_to_rgb((0.58 + 0.381966 * i) % 1, steps[i % 3], 0.65) for i in range(count)]
     return ["#" + "".join(f"{round(255 * channel):02x}" for channel in rgb) for rgb in channels]
+
+
+def assign_colors(
+    oldest_runs: Mapping[str, str], run_ids: Collection[str], colors: Palette, pinned: Mapping[str, str]
+) -> dict[str, str]:
+    """Return one colour per line, the same in all charts and on all pages with these runs.
+
+    Lines take colours by the age of their oldest run; among few runs, each run has a colour and lends it to its line.
+    No other line gets a pinned colour. oldest_runs: key of a line -> id of its oldest run. run_ids: of all runs; they
+    begin with a time. pinned: key of a line -> its colour on a light ground.
+    """
+    dark_by_light = dict(color_pairs()) if colors is DARK else {}
+    pinned_colors = {key: dark_by_light.get(pinned[key], pinned[key]) for key in oldest_runs if key in pinned}
+    ordered_keys = sorted(oldest_runs, key=oldest_runs.get)
+    default_colors = dict(zip(ordered_keys, many_colors(len(ordered_keys), colors)))
+    if len(run_ids) <= len(colors.groups) and len({*oldest_runs.values()}) == len(oldest_runs):
+        color_by_run = dict(zip(sorted(run_ids), colors.groups))
+        default_colors = {key: color_by_run[run_id] for key, run_id in oldest_runs.items()}
+    unused_colors = [default_colors[key] for key in pinned_colors if default_colors[key] not in pinned_colors.values()]
+    unpinned_colors = {
+        key: unused_colors.pop(0) if default_colors[key] in pinned_colors.values() else default_colors[key]
+        for key in oldest_runs
+        if key not in pinned_colors
+    }
+    return pinned_colors | unpinned_colors
+
+
+def colors_of_runs(ids: Mapping[str, str], colors: Palette, pinned: Mapping[str, str]) -> dict[str, str]:
+    """Return one colour per run, as `assign_colors`, by label. ids: label -> id of the run."""
+    color_by_run = assign_colors({run_id: run_id for run_id in ids.values()}, ids.values(), colors, pinned)
+    return {label: color_by_run[run_id] for label, run_id in ids.items()}
 
 
 def with_alpha(color: str, alpha: float) -> str:

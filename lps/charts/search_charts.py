@@ -72,10 +72,7 @@ def parallel(result: SearchResult, colors: Palette) -> Chart:
             x=np.arange(len(axes)),
             y=np.array(heights),
             mode="lines+markers",
-            line={
-                "color": colors.novel if is_best else with_alpha(colors.seen, 0.45),
-                "width": 4 if is_best else 1.5,
-            },
+            line={"color": colors.novel if is_best else with_alpha(colors.seen, 0.45), "width": 4 if is_best else 1.5},
             marker={"size": 8 if is_best else 5},
             name="Best" if is_best else f"Trial {trial.number}",
             showlegend=False,

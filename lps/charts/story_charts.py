@@ -64,16 +64,8 @@ def cluster_sizes(
     shades = [colors.seen if i < seen else colors.novel for i in ids]
     hover = "%{text}: %{y} pictures<extra></extra>"
     marker = {"color": shades, "line": {"width": 0}}
-    figure.add_trace(
-        type="bar",
-        x=ids,
-        y=counts,
-        marker=marker,
-        text=labels,
-        textposition="none",
-        hovertemplate=hover,
-        name="Pictures",
-    )
+    bars = {"marker": marker, "text": labels, "textposition": "none", "hovertemplate": hover}
+    figure.add_trace(type="bar", x=ids, y=counts, **bars, name="Pictures")
     edges = np.concatenate([[-0.5], ids, [len(ids) - 0.5]])
     steps = expected_counts[np.clip(edges.round().astype(int), 0, len(ids) - 1)]
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "hvh"}

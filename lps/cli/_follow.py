@@ -44,7 +44,7 @@ class Bars:
         phase = clean_line(progress.phase or "prepare") if state.is_alive or state.is_over else "queued"
         if phase != self._phase:
             self._open(phase, progress.steps)
-        if phase in ("features", "pretrain", "train"):
+        if phase in ("features", "wait", "pretrain", "train"):
             self._bar.update((progress.step or 0) - self._bar.n)
         if phase == "train" and progress.epoch != self._epoch:
             self._epoch = progress.epoch

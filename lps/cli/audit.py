@@ -73,6 +73,7 @@ def _dataset(target: str) -> tuple[str, list[str]]:
 
 
 def _decide(options, config) -> None:
+    from lps.settings.edit_log import entry_in_words
     from lps.studies import audit_files
 
     if options.undo is not None:
@@ -94,15 +95,9 @@ def _decide(options, config) -> None:
         print_json([{"number": number, **entry} for number, entry in entries])
         return
     for number, entry in entries:
-        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_decision_in_words(entry)}")
+        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {entry_in_words(entry)}")
     state = audit_files.decisions_of(config).state
     print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
-
-
-def _decision_in_words(entry) -> str:
-    from lps.settings.edit_log import entry_in_words
-
-    return entry_in_words(entry)
 
 
 def _picture_key(config, text: str):

@@ -211,9 +211,8 @@ def _show_differences(options) -> None:
         rows = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
         print_json({"first": pair[0].id, "second": pair[1].id, "sections": rows, **numbers})
         return
-    print(
-        f"{run_label(pair[0])}: {comparison.epoch_summaries[0]}\n{run_label(pair[1])}: {comparison.epoch_summaries[1]}"
-    )
+    for run, summary in zip(pair, comparison.epoch_summaries):
+        print(f"{run_label(run)}: {summary}")
     for title, rows in sections.items():
         print(f"\n{title}: {sum(row.same for row in comparison.sections[title])} equal")
         marks = ["differs" if options.all and not row.same else "" for row in rows]
@@ -222,10 +221,7 @@ def _show_differences(options) -> None:
         print(f"\nNumbers, {title} epoch (accuracies, NMI, ARI in percent)")
         numbers = getattr(comparison, title)
         _print_rows(
-            [
-                (number.name, *map(_number_text, (number.first, number.second)), _number_text(number.difference, "+"))
-                for number in numbers
-            ]
+            [(n.name, _number_text(n.first), _number_text(n.second), _number_text(n.difference, "+")) for n in numbers]
         )
 
 

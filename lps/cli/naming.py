@@ -82,9 +82,9 @@ def _print_clusters(clusters, as_json: bool) -> None:
     if as_json:
         print_json({"epoch": clusters.epoch, "clusters": rows})
         return
-    print(f"epoch {clusters.epoch}\ncluster  images  name")
+    print(f"epoch {clusters.epoch}\ncluster  unlabeled  name")
     for row in rows:
-        print(f"{row['cluster']:7}  {row['images']:6}  {row['name']}".rstrip())
+        print(f"{row['cluster']:7}  {row['images']:9}  {row['name']}".rstrip())
 
 
 def _train_on(options) -> int | None:
@@ -115,11 +115,7 @@ def _train_on(options) -> int | None:
     if options.json:
         confirmed = plan.confirmed
         result = {"run": str(new_run.folder), "names": confirmed.named, "pictures": confirmed.pictures}
-        summary = {
-            "new_classes": list(plan.new_classes),
-            "novel": plan.looked_for,
-            "labeled": dict(plan.labeled),
-        }
+        summary = {"new_classes": list(plan.new_classes), "novel": plan.looked_for, "labeled": dict(plan.labeled)}
         print_json(result | summary)
     else:
         print(new_run.folder)

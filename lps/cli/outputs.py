@@ -118,8 +118,7 @@ def _check_export(options) -> None:
     if labels and len(options.ids) != 1:
         forms = ", ".join(_FORMS)
         raise UserError(
-            "to",
-            f"{shorten(options.to)} can hold the labels of one run only; give one run or another format: {forms}",
+            "to", f"{shorten(options.to)} can hold the labels of one run only; give one run or another format: {forms}"
         )
     allowed = {
         "into": not labels,

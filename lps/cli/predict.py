@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 
 from lps.cli._parser import Commands, add_sharing, print_note
 from lps.errors import UserError, shown
+from lps.inference.prediction_columns import describe_columns
 from lps.machine import processes
 from lps.store.run_folders import blocked_by, find_run
 from lps.store.runs import Run
@@ -32,6 +34,8 @@ def add(commands: Commands) -> None:
         "similar training images"
     )
     sub = commands.add("predict", _predict, help_text, run=True, has_shared_output=True)
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps the lines of the columns
+    sub.description, sub.epilog = textwrap.fill(help_text), _explain_columns()
     sub.add_argument(
         "pictures", metavar="PICTURES", help="a folder (with its sub-folders), shards, or an .npz file with x"
     )
@@ -50,6 +54,14 @@ def add(commands: Commands) -> None:
         "--every", type=float, default=10.0, metavar="SECONDS", help="seconds between two checks of --watch (10)"
     )
     sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # for a page: the whole result as arrays
+
+
+def _explain_columns() -> str:
+    lines = [
+        textwrap.fill(f"{name:<12}{meaning}", initial_indent="  ", subsequent_indent=" " * 14)
+        for name, meaning in describe_columns().items()
+    ]
+    return "\n".join(["columns of the table:", *lines])
 
 
 def _predict(options) -> int | None:
@@ -111,11 +123,15 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
     from lps.inference import prediction_files
     from lps.inference.prediction import predict
     from lps.scheduler import background_jobs
+    from lps.settings import nouns
 
-    progress = background_jobs.progress_of(result)
+    progress, say = background_jobs.progress_of(result), nouns.of_dataset(run.config().dataset)
+    if any(file.exists() for file in background_jobs.files_beside(result)):  # a page started this: see `start_job`
+        progress.report("model")
 
     def tell(done: int, total: int | None) -> None:
-        progress.report("predict", done / total if total else None)
+        counts = f"{done:,} of {counted(total, 'picture')}" if total else counted(done, "picture")
+        progress.report("predict", done / total if total else None, done=say(counts))
         progress.check()
 
     try:

@@ -20,12 +20,8 @@ _REMOVED = {  # replacement of each action of earlier versions
 def add(commands: Commands) -> None:
     top = commands.add("queue", show_queue, "show running and waiting runs; change their order", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    _action(
-        actions,
-        "pause",
-        lambda options: _set_paused(options, True),
-        "pause: no waiting run starts; running runs continue",
-    )
+    help_text = "pause: no waiting run starts; running runs continue"
+    _action(actions, "pause", lambda options: _set_paused(options, True), help_text)
     _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
     help_text = "set the number of runs at a time on the processor; without N, print it"
     slots = _action(actions, "slots", _set_slots, help_text)

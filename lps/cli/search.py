@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from pathlib import Path
 
 from lps.cli._parser import Commands, add_settings, add_task, print_json, print_note
 from lps.errors import UserError, shorten, shown
@@ -11,12 +10,8 @@ from lps.wording import counted
 
 
 def add(commands: Commands) -> None:
-    sub = commands.add(
-        "search",
-        search,
-        "search for the best settings with Optuna; NAME alone shows a search; repeat the command to continue it",
-        as_json=True,
-    )
+    help_text = "search for the best settings with Optuna; NAME alone shows a search; repeat the command to continue it"
+    sub = commands.add("search", search, help_text, as_json=True)
     sub.add_argument("search", nargs="?", metavar="NAME", help="a search to show, resume or stop")
     sub.add_argument("--list", action="store_true", help="list all searches of this runs folder")
     sub.add_argument("--resume", action="store_true", help="continue NAME after a stop or a crash")
@@ -118,26 +113,20 @@ def _run_search(search, options) -> int:
             print_note(f"{search.name} is already running")
         print(search.name)
         return 0
+    command = cli_args.format_command("search", search.name, resume=True, runs=options.runs.resolve())
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        command = _resume_command(search.name, options.runs)
         print_note(f"search {search.name}: runs are tagged {search.tag}; continue with: {command}")
     try:
         ending = search_driver.start_search(search, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        command = _resume_command(search.name, options.runs)
         print_note(f"the search was stopped; its running runs continue. To resume: {command}")
         return 130
     if options.lock is None:
         result = search_results.read_results(search)
         print_json(_as_json(result)) if options.json else _print_result(result)
     return 0 if ending == "finished" else 1
-
-
-def _resume_command(name: str, runs: Path) -> str:
-    """Return the command that resumes a search, from any folder and with any LPS_RUNS."""
-    return cli_args.format_command("search", name, resume=True, runs=Path(runs).resolve())
 
 
 def _print_request(request, root) -> None:
@@ -171,9 +160,8 @@ def _list_searches(options) -> int:
     rows = []
     for listed_search in searches.list_searches(options.runs):
         try:
-            rows.append(
-                _list_row(listed_search.name, search_results.read_results(listed_search, with_importance=False))
-            )
+            result = search_results.read_results(listed_search, with_importance=False)
+            rows.append(_list_row(listed_search.name, result))
         except UserError as error:
             rows.append({"name": listed_search.name, "state": "unreadable", "reason": str(error)})
     if options.json:

@@ -136,15 +136,8 @@ def _list_presets(as_json: bool) -> int:
         row = {"name": preset.name, "title": preset.title, "place": preset.paper_location}
         try:
             request_by_scale = {scale: presets.PresetRequest(preset.name, scale) for scale in presets.SCALES}
-            rows.append(
-                row
-                | {
-                    "runs": {
-                        scale: len(presets.build_paper_table(scale_request).labeled_configs())
-                        for scale, scale_request in request_by_scale.items()
-                    }
-                }
-            )
+            tables = {scale: presets.build_paper_table(request) for scale, request in request_by_scale.items()}
+            rows.append(row | {"runs": {scale: len(table.labeled_configs()) for scale, table in tables.items()}})
         except UserError as error:  # the file of one of its methods or data sets is broken
             rows.append(row | {"broken": str(error)})
     if as_json:

@@ -27,18 +27,16 @@ def add(commands: Commands) -> None:
     train = commands.add(
         "train", _train_here, "train in the foreground; the last line of the output is the path of the run folder"
     )
-    train.add_argument(
-        "--run", dest="folder", type=Path, help=argparse.SUPPRESS
-    )  # used by the runner, which starts the trainer
+    # Used by the runner, which starts the trainer
+    train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)
     launch = commands.add("launch", _launch_run, "train in the background; prints the run folder")
     pretrain_command = commands.add(
         "pretrain", pretrain, "only run SimCLR pretraining and store its weights for later runs"
     )
     count = commands.add("count-classes", _count_classes, "estimate the number of classes", as_json=True)
     count.add_argument("--most", type=int, help="the largest number to try")
-    count.add_argument(
-        "--begun", action="store_true", help=argparse.SUPPRESS
-    )  # used by a page, which holds the lock for it
+    # Used by a page, which holds the lock for it
+    count.add_argument("--begun", action="store_true", help=argparse.SUPPRESS)
     launch.register("type", int, any_whole)
     launch.add_argument("--retries", type=int, metavar="N", help="restart a crashed run up to N times (0 to 3)")
     launch.add_argument("--priority", type=int, metavar="N", help="waiting runs with a higher priority start first")
@@ -107,13 +105,15 @@ def _count_classes(options) -> int | None:
         print_note(str(error))
         return 130
     if options.json:
-        print_json(class_count.as_json(count) | {"novel": count.novel, "plausible": count.plausible})
+        advice = {"novel": count.novel, "suggested": count.suggested, "plausible": count.plausible}
+        print_json(class_count.as_json(count) | advice)
         return
     print("classes  accuracy on labels  silhouette")
     for number, accuracy, silhouette in zip(count.numbers, count.accuracy, count.silhouette):
         mark = "  <- chosen" if number == count.total else ""
         print(f"{number:7}  {accuracy:18.3f}  {silhouette:10.3f}{mark}")
-    print(f"{count.in_words}: --set split.num_novel={count.novel}")
+    print(f"{count.in_words}. Suggested: --set split.num_novel={count.suggested}")
+    print(f"{count.suggestion_in_words}. {class_count.ADVICE}")
 
 
 def wait_without_spinning() -> None:

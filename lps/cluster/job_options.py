@@ -73,11 +73,7 @@ class Options:
         return [f"{option.parameter.name}={value}" for option, value in self._each()]
 
     def _each(self) -> list[tuple[Option, object]]:
-        return [
-            (option, single_value)
-            for option, value in self.given
-            for single_value in (value if option.is_list else [value])
-        ]
+        return [(option, one) for option, value in self.given for one in (value if option.is_list else [value])]
 
 
 def read_options(executor: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:

@@ -141,9 +141,8 @@ class JobCache:
         self._jobs: dict[str, Job] = {}
         self._ids: dict[str, list[str]] = {}  # by name of the job
         self._gone: dict[str, Job] = {}
-        self._asked = self._tried = float(
-            "-inf"
-        )  # monotonic seconds: start of the newest answered and of the newest query
+        # Monotonic seconds: start of the newest answered and of the newest query
+        self._asked = self._tried = float("-inf")
         self._unavailable_reason = ""
         self.answered: float | None = None  # unix seconds of the newest answer
         self.silent_since: float | None = None

@@ -118,10 +118,8 @@ def random_boxes(
     height, width = height.squeeze(1), width.squeeze(1)
     whole_tall, whole_wide = torch.minimum(height, _four_thirds(width)), torch.minimum(width, _four_thirds(height))
     wide, tall = torch.where(is_inside, wide, whole_wide), torch.where(is_inside, tall, whole_tall)
-    top, left = (
-        _draw_positions(images, height - tall + 1, generator),
-        _draw_positions(images, width - wide + 1, generator),
-    )
+    top = _draw_positions(images, height - tall + 1, generator)
+    left = _draw_positions(images, width - wide + 1, generator)
     top = torch.where(is_inside, top, (height - whole_tall) // 2)
     left = torch.where(is_inside, left, (width - whole_wide) // 2)
     return top, left, tall, wide
@@ -189,10 +187,8 @@ def random_crop(
     target_sizes = own_sizes * short_side // own_sizes.amin(dim=1, keepdim=True)
     windows = []
     for axis, side in enumerate(images.shape[-2:]):
-        start, ratio = (
-            _draw_positions(images, target_sizes[:, axis] - size + 1, generator),
-            side / target_sizes[:, axis],
-        )
+        start = _draw_positions(images, target_sizes[:, axis] - size + 1, generator)
+        ratio = side / target_sizes[:, axis]
         windows.append((start * ratio, size * ratio, side))
     mirror = draw_booleans(images, 0.5, generator)
     rows, columns = (
@@ -206,17 +202,11 @@ def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: i
     """Apply `central_crop` to squeezed images in one step; positions as in torchvision's Resize and CenterCrop."""
     target_sizes = sizes * short_side // sizes.amin(dim=1, keepdim=True)
     start = ((target_sizes - size).double() / 2).round()
-    sides = images.shape[-2:]
-    rows, columns = (
-        resize_matrices(
-            (start[:, axis] * side / target_sizes[:, axis]).float(),
-            size * side / target_sizes[:, axis],
-            side,
-            size,
-            is_cut=False,
-        )
-        for axis, side in enumerate(sides)
-    )
+    matrices = []
+    for axis, side in enumerate(images.shape[-2:]):
+        first = (start[:, axis] * side / target_sizes[:, axis]).float()
+        matrices.append(resize_matrices(first, size * side / target_sizes[:, axis], side, size, is_cut=False))
+    rows, columns = matrices
     return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 
 

@@ -5,7 +5,7 @@ layer, and outputs above 32 MB are allocated from the system anew each time, whi
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -33,13 +33,8 @@ _LARGEST = 65504.0  # largest float16
 _OF_TRAINING = {  # network settings that do not change the features of the backbone
     *("network.start", "network.checkpoint"),  # the digest of the weights stands for these
     "network.continues",  # concerns the head that is trained on the features
-    *(
-        "network.head",
-        "network.cosine_scale",
-        "network.freeze_until",
-        "network.frozen_batchnorm",
-        "network.fused_views",
-    ),
+    *("network.head", "network.cosine_scale", "network.freeze_until", "network.frozen_batchnorm"),
+    "network.fused_views",
 }
 _TOLD = ("dataset", "network.name", "network.start", "network.checkpoint", "network.image_size", "views", "features.")
 
@@ -70,15 +65,20 @@ def prepare_for_inference(backbone: nn.Module, device: torch.device) -> nn.Modul
 
 @torch.inference_mode()
 def extract_float16(
-    backbone: nn.Module, images: Pictures, kind: str, config: Config, noise: torch.Generator | None = None
+    backbone: nn.Module,
+    images: Pictures,
+    kind: str,
+    config: Config,
+    noise: torch.Generator | None = None,
+    report: Callable[[int], object] = lambda done: None,
 ) -> Tensor:
     """Return features (n, d) of images in one kind of view, float16 as a store holds them; raises `UserError`.
 
-    backbone: from `prepare_for_inference`.
+    backbone: from `prepare_for_inference`. report: called with the number of finished images after each batch.
     """
     view = views_of_pictures(config)[kind]
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
-    features = _compute_features(backbone, [images.seen(chunk, [view], noise)[0] for chunk in ids])
+    features = _compute_features(backbone, [images.seen(chunk, [view], noise)[0] for chunk in ids], report)
     if not features.isfinite().all():
         raise UserError("features", f"{config.network_name} outputs values that are not finite; use other weights")
     return features.clamp_(-_LARGEST, _LARGEST).half()
@@ -119,18 +119,27 @@ class Extraction:
         return extract_float16(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
 
 
-def _compute_features(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
+def _compute_features(backbone: nn.Module, parts: list[Tensor], report: Callable[[int], object]) -> Tensor:
     """Return features (n, d) float32 of batches of images, in order."""
     compute_batch = partial(_features_of_batch, backbone)
     if parts[0].device.type != "cpu":
-        return torch.cat([compute_batch(part) for part in parts])
+        return _joined(map(compute_batch, parts), report)
     memory.keep_freed()
     threads = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return torch.cat(list(pool.map(compute_batch, torch.cat(parts).split(_ON_A_THREAD))))
+            return _joined(pool.map(compute_batch, torch.cat(parts).split(_ON_A_THREAD)), report)
     finally:
         torch.set_num_threads(threads)  # some libraries have one setting for all threads
+
+
+def _joined(batches: Iterable[Tensor], report: Callable[[int], object]) -> Tensor:
+    features, num_done = [], 0
+    for batch in batches:
+        features.append(batch)
+        num_done += len(batch)
+        report(num_done)
+    return torch.cat(features)
 
 
 @torch.inference_mode()  # threads do not inherit it

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lps.errors import UserError
 from lps.files import disk, locks
-from lps.files.atomic import open_regular, read_small, remove_abandoned, write_json
+from lps.files.atomic import open_regular, read_json, remove_abandoned, write_json
 from lps.files.user_folders import cache_folder
 from lps.files.versions import MAX_IMAGES, MAX_WIDTH
 
@@ -135,8 +135,8 @@ class Store:
 
     def _was_checked(self, view: str) -> bool:
         try:
-            return json.loads(read_small(self._checked(view))) == self._state(view)
-        except (OSError, ValueError, RecursionError):
+            return read_json(self._checked(view)) == self._state(view)
+        except OSError:
             return False
 
     def _state(self, view: str) -> dict[str, object]:
@@ -307,12 +307,8 @@ def _read(folder: Path) -> Store | None:
 
 def _facts_of(folder: Path) -> dict:
     """Read how a store was made; {} if that is missing or damaged."""
-    try:
-        facts = json.loads(read_small(folder / "facts.json"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    is_sound = isinstance(facts, dict) and isinstance(facts.get("settings", {}), dict)
-    return facts if is_sound else {}
+    facts = read_json(folder / "facts.json")
+    return facts if isinstance(facts.get("settings", {}), dict) else {}
 
 
 @dataclass(frozen=True)

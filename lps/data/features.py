@@ -152,9 +152,7 @@ def build_store(
 
 
 def plain_features(
-    config: Config,
-    report: Report = lambda done, total: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    config: Config, report: Report = lambda done, total: None, should_stop: Callable[[], bool] = lambda: False
 ) -> np.ndarray | None:
     """Return plain features of all pictures of the config's data set, float16 (n, d), memory-mapped; computes them if
     missing. None if stopped meanwhile; raises `UserError`.

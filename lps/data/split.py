@@ -285,8 +285,7 @@ def _check_labeled(
     name, value, remedy = _too_little(images, config)
     class_name = class_names[missing[0]]
     raise UserError(
-        name,
-        f"with {value}, class {shorten(class_name)} {lack}; {remedy}, or set split.rule to stratified",
+        name, f"with {value}, class {shorten(class_name)} {lack}; {remedy}, or set split.rule to stratified"
     )
 
 

@@ -15,10 +15,6 @@ CLASSES = 10
 RECIPE = GREY
 
 REMOTE = Remote(
-    name="fashion_mnist",
-    title=TITLE,
-    kind="FashionMNIST",
-    files=("FashionMNIST/raw/*-ubyte",),
-    size="31 MB",
+    name="fashion_mnist", title=TITLE, kind="FashionMNIST", files=("FashionMNIST/raw/*-ubyte",), size="31 MB"
 )
 load, stamp, fetch = REMOTE.load, REMOTE.stamp, REMOTE.fetch

@@ -14,10 +14,9 @@ import numpy as np
 from lps.datasets import Images, quoted, repeated
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
-from lps.datasets.readers.picture_cache import cached_images
 from lps.datasets.readers.pictures import (
     Listing,
-    decode_listing,
+    cached_listing,
     existing_folder,
     folder_stamp,
     is_folder,
@@ -44,13 +43,13 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
 
     Raises `UserError` as `load` does.
     """
-    root, listing, names = _listed(path)
+    listing, names = _listed(path)
     training = np.array(listing.labels[: len(listing.labels) - listing.num_test])
     rows = [np.flatnonzero(training == label) for label in (*range(len(names)), -1)]
 
     def read_preview(row: int):
         with suppress(Unreadable):
-            return squeezed(root / listing.files[row][0], size)
+            return squeezed(listing.root / listing.files[row][0], size)
 
     def spread(rows_of_class: np.ndarray) -> np.ndarray:
         return rows_of_class[np.linspace(0, len(rows_of_class) - 1, min(samples, len(rows_of_class))).astype(int)]
@@ -67,15 +66,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
 
 def load(path: str | None, image_size: int | None = None) -> Images:
     """Load all readable pictures below `path` as RGB squares; raises `UserError`."""
-    root, listing, class_names = _listed(path)
-    size = image_size or _SIZE
-    return cached_images(
-        ("folder", str(root.resolve()), size),
-        listing.digest() + repr(class_names),
-        lambda writer: decode_listing(listing, class_names, size, writer),
-        space=len(listing.files) * size * size * 3,
-        root=root,
-    )
+    return cached_listing("folder", *_listed(path), image_size or _SIZE)
 
 
 def stamp(path: str | None) -> object:
@@ -87,11 +78,11 @@ def is_coloured(path: str | None) -> bool:
     return True
 
 
-def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
-    """Return (the folder, its files, the names of its classes); raises `UserError`."""
+def _listed(path: str | None) -> tuple[Listing, tuple[str, ...]]:
+    """Return (the files of the folder, the names of its classes); raises `UserError`."""
     root = existing_folder(path, "a folder with one sub-folder per class, and the other pictures beside them")
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
-        return root, *_list(root)
+        return _list(root)
 
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:

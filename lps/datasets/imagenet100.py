@@ -19,8 +19,7 @@ import re
 
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import PHOTOS
-from lps.datasets.readers.picture_cache import cached_images
-from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp, list_entries
+from lps.datasets.readers.pictures import Listing, cached_listing, existing_folder, folder_stamp, list_entries
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 
@@ -50,17 +49,10 @@ _EXPECTED = "a folder with train/<class>/ for 100 classes"
 def load(path: str | None, image_size: int | None = None) -> Images:
     """Load all pictures of the classes as RGB squares, those of `val` last; raises `UserError`."""
     root = existing_folder(path, _EXPECTED)
-    size = image_size or _SIZE
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         classes = _classes(root)
         listing = _list(root, classes)
-    return cached_images(
-        ("imagenet100", str(root.resolve()), size),
-        listing.digest() + repr(classes) + " whole",
-        lambda writer: decode_listing(listing, classes, size, writer, is_whole=True),
-        space=len(listing.files) * size * size * 3,
-        root=root,
-    )
+    return cached_listing("imagenet100", listing, classes, image_size or _SIZE, is_whole=True)
 
 
 def stamp(path: str | None) -> object:

@@ -161,9 +161,7 @@ def orphaned_processes(machine: Machine) -> list[tuple[int, Run]]:
     """Return processes that name (LPS_RUN) a run in the folder, while its lock is free."""
     from lps.machine import system_queries
 
-    claimed_runs = [
-        (pid, Run(Path(folder))) for pid, folder in system_queries.processes_with("LPS_RUN") if pid != os.getpid()
-    ]
+    claimed_runs = [(pid, Run(folder)) for pid, folder in system_queries.processes_of_runs() if pid != os.getpid()]
     root = machine.runs.resolve()
     return [
         (pid, run) for pid, run in claimed_runs if run.root == root and run.folder.is_dir() and not is_held(run.lock)
@@ -181,22 +179,16 @@ def check_runs(machine: Machine) -> Iterator[tuple]:
             yield NOTE, f"{len(ids)} {name}: {', '.join(ids[:3])}", "runs", remedy
     damaged = [(run, message) for run in machine.listed if states[run] != "unreadable" for message in run.damages()]
     for run, message in damaged[:_SHOWN]:
-        command = (
-            f"resume {run.id} or python -m lps stop {run.id}"
-            if message.startswith("want.json")
-            else f"rename {run.id} NAME"
-        )
+        command = f"rename {run.id} NAME"
+        if message.startswith("want.json"):
+            command = f"resume {run.id} or python -m lps stop {run.id}"
         remedy = f"python -m lps {command} writes a new file and keeps the damaged one beside it."
         if "newer" in message:
             remedy = "Use the LPS Studio version that wrote it; this version does not change it."
         yield NOTE, f"{run.id}: {message}", "runs", remedy
     if len(damaged) > _SHOWN:
-        yield (
-            NOTE,
-            counted(len(damaged) - _SHOWN, "more damaged file"),
-            "runs",
-            "To see their names, run python -m lps list.",
-        )
+        more = counted(len(damaged) - _SHOWN, "more damaged file")
+        yield NOTE, more, "runs", "To see their names, run python -m lps list."
 
 
 def check_datasets(machine: Machine) -> Iterator[tuple]:

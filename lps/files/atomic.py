@@ -81,15 +81,15 @@ def write_checked(path: Path, data: bytes) -> None:
 
 def read_checked(path: Path) -> bytes | None:
     """Return the bytes that `write_checked` wrote; None if they or their record are missing or damaged."""
+    record = read_json(path.with_suffix(".json"))
+    if "sha256" not in record:
+        return None
     try:
-        record = json.loads(read_small(path.with_suffix(".json")))
-        if not isinstance(record, dict):
-            return None
         with open_regular(path) as file:
             data = file.read()
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         return None
-    return data if hashlib.sha256(data).hexdigest() == record.get("sha256") else None
+    return data if hashlib.sha256(data).hexdigest() == record["sha256"] else None
 
 
 def write_json(path: Path, value: dict) -> None:
@@ -156,6 +156,15 @@ def read_small(path: str | os.PathLike) -> bytes:
     if len(data) > SMALL_FILE:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return data
+
+
+def read_json(path: str | os.PathLike) -> dict:
+    """Return the object in one of our small JSON files; {} if the file is missing or damaged."""
+    try:
+        value = json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def fingerprint(path: str | os.PathLike) -> tuple[int, int, int, int] | None:

@@ -48,8 +48,8 @@ class Journal:
         """Return all readable entries, oldest first, [] without a file; raises `UnreadableJournal`."""
         return self._readable(self._stored())
 
-    def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> None:
-        """Add the entry that `entry_after` makes from all earlier ones; add nothing if it returns None.
+    def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> bool:
+        """Add the entry that `entry_after` makes from all earlier ones; add nothing and return False if that is None.
 
         Raises `OSError`, and `UserError` if the file is damaged or would become too large; then nothing has changed.
         """
@@ -58,6 +58,7 @@ class Journal:
             entry = entry_after(self._readable(stored))
             if entry is not None:
                 self._write([*stored, entry])
+            return entry is not None
 
     def _stored(self) -> list:
         try:

@@ -69,9 +69,8 @@ def run_limited(operation: Callable[[], object], size: int) -> None:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # about threads of torch: the fork starts none and takes no lock
+        # About threads of torch: the fork starts none and takes no lock
+        warnings.simplefilter("ignore", DeprecationWarning)
         try:
             return os.fork()
         except OSError as error:

@@ -19,7 +19,7 @@ from lps.analysis.labels import LabelCheck, read_clusters
 from lps.analysis.naming import Naming
 from lps.data.classes import Classes
 from lps.data.confirmed_labels import Confirmed
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice
 from lps.scheduler import submit
 from lps.settings import cli_args, given_prior
 from lps.settings.config import Config, configure
@@ -30,8 +30,8 @@ from lps.store.titles import run_title
 from lps.wording import capitalized, counted, first_of, listed
 
 RULES = {  # which images of a named cluster count as labeled
-    "all": "all pictures of the cluster",
-    "confident": "pictures with at least this confidence, and all pictures that you assigned one by one",
+    "all": "all pictures of the named clusters",
+    "confident": "pictures of which the model is at least this sure, and all pictures that you assigned one by one",
     "looked-at": "only pictures that you assigned one by one",
 }
 CONFIDENCE = 0.9
@@ -54,7 +54,7 @@ class TrainingPlan:
     image becomes labeled. novel: number of clusters without a name that stay novel; looked_for: number of novel classes
     that the run looks for. aside: number of images that the user removed from their cluster. dissolved: number of
     clusters that no class of the new run continues. labeled: number of labeled images by class name. classes_in_words:
-    which clusters become which class.
+    which clusters become which class. renamed: the seen class whose cluster has this new name, by name.
     """
 
     parent: Run
@@ -70,6 +70,7 @@ class TrainingPlan:
     dissolved: int = 0
     labeled: Mapping[str, int] = field(default_factory=dict)
     classes_in_words: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def in_words(self) -> str:
         """ "4 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name and 1 name stay novel"."""
@@ -82,9 +83,15 @@ class TrainingPlan:
         novel += [f"{counted(waiting, 'name')} without labeled pictures"] if waiting else []
         stay = "stays" if self.novel + waiting == 1 else "stay"
         others = [f"{' and '.join(novel)} {stay} novel"] if novel else []
-        are = "is" if self.dissolved == 1 else "are"
-        others += [f"{counted(self.dissolved, 'cluster')} {are} dissolved"] if self.dissolved else []
+        are = "is not a class" if self.dissolved == 1 else "are not classes"
+        others += [f"{counted(self.dissolved, 'cluster')} {are}"] if self.dissolved else []
+        others += [f"1 class is {inherited_files.FREE}"] if self.keeps_free else []
         return f"{sentence}; {', '.join(others)}" if others else sentence
+
+    @property
+    def keeps_free(self) -> bool:
+        """Return whether the run looks for a novel class only because it needs at least one."""
+        return self.looked_for > self.novel + len(self.without_labels)
 
     def notices(self) -> list[str]:
         """Return warnings that do not block the start, one sentence each."""
@@ -92,21 +99,16 @@ class TrainingPlan:
         if self.without_labels:
             named = first_of(self.without_labels, 3)
             sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
-        if self.looked_for > self.novel + len(self.without_labels):
-            hyperparameters = self.config.hyperparameters
-            switched_off = cli_args.format_settings(
-                {
-                    key: value
-                    for key, value in _without_spreading(hyperparameters).items()
-                    if hyperparameters[key] == value
-                }
-            )
-            switched_off_text = (
-                f" Nothing forces pictures into it: the new run has {', '.join(switched_off)}." if switched_off else ""
-            )
+        for name, seen_class in self.renamed.items():
             sentences.append(
-                f"The additional novel class is for pictures that fit no name, and may stay empty.{switched_off_text}"
+                f"{name} becomes a new class beside {seen_class}, because no seen class has this name. If both are the "
+                "same class, remove the name."
             )
+        if self.keeps_free:
+            hyperparameters = self.config.hyperparameters
+            without = _without_spreading(hyperparameters).items()
+            if switched_off := cli_args.format_settings({k: v for k, v in without if hyperparameters[k] == v}):
+                sentences.append(f"So that the free class can stay empty, training uses {', '.join(switched_off)}.")
         if (
             self.new_classes
             and self.config.prior == "given"
@@ -155,9 +157,59 @@ def plan_continued_training(
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)
     if not len(images):
         raise UserError("labels", _why_no_labels(label_check, rule, threshold))
+    split, defaults = label_check.split, label_check.defaults
+    seen = split.classes.seen + len(new_classes)
+    origins = _origins(label_check, images, class_of_image, [*new_classes.values()])
+    free = without_name(label_check.ids, defaults, label_check.decisions)
+    dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
+    novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
+    if defaults:
+        num_novel = max(1, len(novel) + len(without_labels))
+    else:  # some clusters without a name are seen classes
+        num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
+    confirmed = replace(
+        _confirm(run, label_check, images, class_of_image, new_classes, rule, threshold),
+        rows=_rows(split.classes, origins, novel, seen + num_novel),
+    )
+    weights = _checkpoint(run, label_check.epoch) if from_weights else None
+    overrides = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
+    if weights is not None:
+        overrides["network.continues"] = inherited_files.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
+    config = configure(run.config().flat() | _spreading(run, bool(novel or without_labels)) | dict(changes) | overrides)
+    names = [*split.class_names[: split.classes.seen], *new_classes]
+    _check_shares(config, names, len(new_classes), num_novel)
+    return TrainingPlan(
+        run,
+        config,
+        confirmed,
+        weights,
+        new_classes=tuple(new_classes),
+        added=tuple(sorted({split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen})),
+        without_labels=tuple(without_labels),
+        novel=min(len(novel), num_novel),
+        looked_for=num_novel,
+        aside=len(label_check.decisions.unlabeled),
+        dissolved=len(dissolved),
+        labeled={name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count},
+        classes_in_words=_classes_in_words(label_check, unnamed, names, novel, dissolved),
+        renamed=_renamed(label_check, new_classes),
+    )
+
+
+def _confirm(
+    run: Run,
+    label_check: LabelCheck,
+    images: np.ndarray,
+    class_of_image: np.ndarray,
+    new_classes: Iterable[str],
+    rule: str,
+    threshold: float,
+) -> Confirmed:
+    """Return the labels of these images with those that the user confirmed before, still without `rows`."""
+    before, decisions = inherited_files.read_confirmed(run), label_check.decisions
     cluster_of_image = label_check.cluster[np.searchsorted(label_check.split.unlabeled, images)]
-    before, split = inherited_files.read_confirmed(run), label_check.split
-    confirmed = Confirmed(
+    num_decisions = len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
+    return Confirmed(
         *_join_labels(before, images, class_of_image),
         names=(*(before.names if before else ()), *new_classes),
         rows=np.zeros(0, np.int64),
@@ -166,41 +218,37 @@ def plan_continued_training(
         rule=rule,
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
-        named=len(label_check.decisions.names.keys() & set(label_check.ids) - label_check.decisions.rejected),
-        decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
-        + (before.decisions if before else 0),
-        added_to_seen=int((~np.isin(cluster_of_image, [*label_check.decisions.names])).sum()),
+        named=len(decisions.names.keys() & set(label_check.ids) - decisions.rejected),
+        decisions=num_decisions + (before.decisions if before else 0),
+        added_to_seen=int((~np.isin(cluster_of_image, [*decisions.names])).sum()),
     )
-    seen = split.classes.seen + len(new_classes)
-    origins = _origins(label_check, images, class_of_image, [*new_classes.values()])
-    free = without_name(label_check.ids, label_check.defaults, label_check.decisions)
-    dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
-    novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
-    if label_check.defaults:
-        num_novel = max(1, len(novel) + len(without_labels))
-    else:  # some clusters without a name are seen classes
-        num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
-    confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + num_novel))
-    weights = _checkpoint(run, label_check.epoch) if from_weights else None
-    overrides = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
-    if weights is not None:
-        overrides["network.continues"] = inherited_files.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
-    config = configure(run.config().flat() | _spreading(run, bool(novel or without_labels)) | dict(changes) | overrides)
-    added_names = {split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen}
-    parts = (
-        tuple(sorted(added_names)),
-        tuple(without_labels),
-        min(len(novel), num_novel),
-        num_novel,
-        len(label_check.decisions.unlabeled),
-    )
-    names = [*split.class_names[: split.classes.seen], *new_classes]
-    labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
-    sentence = _classes_in_words(label_check, unnamed, names, novel, dissolved)
-    if num_novel > len(novel) + len(without_labels):
-        reason = ", because a run needs at least one" if num_novel == 1 else ""
-        sentence += f" It also looks for {counted(num_novel, 'novel class')}{reason}."
-    return TrainingPlan(run, config, confirmed, weights, tuple(new_classes), *parts, len(dissolved), labeled, sentence)
+
+
+def _renamed(label_check: LabelCheck, new_classes: Mapping[str, int]) -> dict[str, str]:
+    """Return new class -> the seen class whose cluster has this new name. new_classes: name -> cluster."""
+    defaults = label_check.defaults
+    used_names = {name.casefold() for name in label_check.decisions.names.values()}
+    return {
+        name: defaults[cluster]
+        for name, cluster in new_classes.items()
+        if defaults.get(cluster, name).casefold() not in used_names
+    }
+
+
+def _check_shares(config: Config, names: list[str], num_new: int, num_novel: int) -> None:
+    """Raise `UserError` unless the given prior has a share for each class. names: the new seen classes come last."""
+    if config.prior != "given":
+        return
+    count, total = len(given_prior.shares_of(config.prior_shares)), len(names) + num_novel
+    if count != total:
+        num_old = len(names) - num_new
+        classes = [*names[:num_old], *(f"{name} (new)" for name in names[num_old:])]
+        raise UserError(
+            given_prior.SHARES,
+            f"has {count} shares for {total} classes; expected one for each of {', '.join(_shortened(classes))}, then "
+            f"{counted(num_novel, 'novel class')}. Change the names of clusters, or use python -m lps train-on with "
+            f"--set {given_prior.SHARES}=...",
+        )
 
 
 def _classes_in_words(
@@ -229,7 +277,10 @@ def _classes_in_words(
             changed.append(f"{name} from {_clusters_in_words(label_check, [root, *parts])}")
     learned = "; ".join([*[listed(_shortened(as_before))] * bool(as_before), *_shortened(changed)])
     sentence, waiting = f"The new run learns {learned}.", [*novel * bool(label_check.defaults), *root_by_name.values()]
-    for clusters, one, many in ((waiting, "stays novel", "stay novel"), (dissolved, "is dissolved", "are dissolved")):
+    for clusters, one, many in (
+        (waiting, "stays novel", "stay novel"),
+        (dissolved, "is not a class", "are not classes"),
+    ):
         if clusters:
             fate = one if len(clusters) == 1 else many
             sentence += f" {capitalized(_clusters_in_words(label_check, clusters))} {fate}."
@@ -264,31 +315,19 @@ def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Nam
 def _merge_unnamed(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
     """Merge clusters as `unnamed` says; raises `UserError` if it names a wrong cluster."""
     free = without_name(label_check.ids, label_check.defaults, label_check.decisions)
+    named = [number for number in label_check.ids if number not in (*free, *label_check.decisions.rejected)]
     cluster = label_check.cluster.copy()
-    named_ids = [
-        cluster_id
-        for cluster_id in label_check.ids
-        if cluster_id not in free and cluster_id not in label_check.decisions.rejected
-    ]
     for source, target in unnamed.items():
         if source not in free:
-            raise UserError(
-                "cluster", f"{source} has a name or does not exist; clusters without a name: {_list_in_words(free)}"
-            )
-        if target is not None and target not in named_ids:
-            raise UserError(
-                "cluster",
-                f"{target} has no name, so nothing can be merged into it; clusters with a name: "
-                f"{_list_in_words(named_ids)}",
-            )
+            choices = f"clusters without a name: {_list_in_words(free)}"
+            raise UserError("cluster", f"{source} has a name or does not exist; {choices}")
+        if target is not None and target not in named:
+            choices = f"clusters with a name: {_list_in_words(named)}"
+            raise UserError("cluster", f"{target} has no name, so nothing can be merged into it; {choices}")
         if target is not None:
             cluster[cluster == source] = target
-    merged = {source for source, target in unnamed.items() if target is not None}
-    return replace(
-        label_check,
-        cluster=cluster,
-        ids=tuple(cluster_id for cluster_id in label_check.ids if cluster_id not in merged),
-    )
+    ids = tuple(number for number in label_check.ids if unnamed.get(number) is None)
+    return replace(label_check, cluster=cluster, ids=ids)
 
 
 def _list_in_words(clusters: list[int]) -> str:
@@ -308,11 +347,8 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
         passed.add(parent.id)
         run = parent
     hyperparameters = run.config().hyperparameters
-    return (
-        {key: hyperparameters[key] for key in _SPREADING if key in hyperparameters}
-        if has_novel
-        else _without_spreading(hyperparameters)
-    )
+    switched_off = _without_spreading(hyperparameters)
+    return {key: hyperparameters[key] for key in switched_off} if has_novel else switched_off
 
 
 def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, object]:
@@ -345,8 +381,7 @@ def start_continued_training(
 
 
 def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, object]) -> None:
-    if rule not in RULES:
-        raise UserError("labels", f"{shorten(rule)} is not one of {', '.join(RULES)}")
+    check_choice("labels", rule, RULES)
     if not 0 <= threshold <= 1:
         raise UserError("confidence", f"{threshold:g} is not a share; expected 0 to 1")
     for key in changes:
@@ -361,9 +396,8 @@ def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, 
 
 def _named_clusters(label_check: LabelCheck) -> list[int]:
     """Return the clusters that the user named and that have images."""
-    return sorted(
-        label_check.decisions.names.keys() & set(label_check.cluster.tolist()) - label_check.decisions.rejected
-    )
+    decisions = label_check.decisions
+    return sorted(decisions.names.keys() & set(label_check.cluster.tolist()) - decisions.rejected)
 
 
 def _labels(
@@ -402,21 +436,14 @@ def _labels(
 
 
 def _why_no_labels(label_check: LabelCheck, rule: str, threshold: float) -> str:
+    reason = "no picture is left in a named cluster"
     if not _named_clusters(label_check) and not label_check.decisions.moved and not label_check.decisions.parents:
-        return (
-            "would have the same labels as the run that you continue: no cluster with images has a name; name one first"
-        )
-    if rule == "confident":
-        return (
-            "would have the same labels as the run that you continue: the model is not "
-            f"{100 * threshold:g} % sure of any picture of a named cluster; lower the confidence"
-        )
-    if rule == "looked-at":
-        return (
-            "would have the same labels as the run that you continue: you did not put a single picture in a named "
-            "cluster; choose confident or all"
-        )
-    return "would have the same labels as the run that you continue: no picture is left in a named cluster"
+        reason = "no cluster with images has a name; name one first"
+    elif rule == "confident":
+        reason = f"the model is not {100 * threshold:g} % sure of any picture of a named cluster; lower the confidence"
+    elif rule == "looked-at":
+        reason = "you did not put a single picture in a named cluster; choose confident or all"
+    return f"would have the same labels as the run that you continue: {reason}"
 
 
 def _join_labels(
@@ -424,10 +451,8 @@ def _join_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Join the labels confirmed now with those confirmed before, ascending by image."""
     if earlier is not None:
-        images, class_of_image = (
-            np.concatenate([earlier.images, images]),
-            np.concatenate([earlier.given, class_of_image]),
-        )
+        images = np.concatenate([earlier.images, images])
+        class_of_image = np.concatenate([earlier.given, class_of_image])
     order = np.argsort(images)
     return images[order], class_of_image[order]
 
@@ -456,5 +481,5 @@ def _checkpoint(run: Run, epoch: int) -> Path:
         if path.is_file() and path.with_suffix(".json").is_file():
             return path
     raise UserError(
-        "weights", f"of {run.id} were not found: it has no checkpoint; start from its start weights instead (--afresh)"
+        "weights", f"the trained model of {run.id} was not saved; start from the beginning instead (--afresh)"
     )

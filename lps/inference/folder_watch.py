@@ -105,9 +105,8 @@ class FolderWatch:
             return None
         pictures.skipped = list(self._skipped.items())
         predicted = self._predictor.with_names(self._rows, pictures)
-        return NewPredictions(
-            predicted, first, tuple(kind for kind in predicted.kinds if self._is_unreported(predicted, kind))
-        )
+        kinds = tuple(kind for kind in predicted.kinds if self._is_unreported(predicted, kind))
+        return NewPredictions(predicted, first, kinds)
 
     def _is_unreported(self, predicted: PredictionResult, kind: tuple[int, ...]) -> bool:
         files = {predicted.files[row] for row in kind}

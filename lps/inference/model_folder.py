@@ -54,12 +54,10 @@ def write_model_folder(run: Run, target: Path) -> Path:
     def fill(draft: Path) -> None:
         model_graph.write_graph(draft / "model.onnx", model, compared)
         label_facts = _labels(model, decisions, curve)
-        write_whole(
-            draft / "labels.json", json.dumps(label_facts, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC
-        )
-        write_whole(
-            draft / "card.md", _card(model, decisions, curve, label_facts, lost).encode("utf-8", "replace"), PUBLIC
-        )
+        content = json.dumps(label_facts, indent=1, ensure_ascii=False).encode() + b"\n"
+        write_whole(draft / "labels.json", content, PUBLIC)
+        card = _card(model, decisions, curve, label_facts, lost)
+        write_whole(draft / "card.md", card.encode("utf-8", "replace"), PUBLIC)
         write_whole(draft / "example.py", (Path(__file__).parent / example).read_bytes(), PUBLIC)
 
     return new_folder(target, fill)
@@ -68,10 +66,8 @@ def write_model_folder(run: Run, target: Path) -> Path:
 def write_zip(run: Run, target: Path) -> None:
     """Write the folder as one .zip, whole or not at all."""
     with draft_folder(target.parent, target.stem) as draft:
-        folder, packed = (
-            write_model_folder(run, draft / "files" / "model"),
-            draft / "model.zip",
-        )  # `write_model_folder` locks the folder above
+        folder = write_model_folder(run, draft / "files" / "model")  # which locks the folder above
+        packed = draft / "model.zip"
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
             for name in FILES:
                 archive.write(folder / name, f"model-{run.id[-6:]}/{name}")
@@ -119,10 +115,7 @@ def _card(model: TrainedModel, decisions: Naming, curve: TradeOff, label_facts: 
     on = "embeddings, with a small head" if form.are_vectors else f"{config.network_name}{stored}"
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
-        "About the model": [
-            f"{info.summary} It was trained on {on}.",
-            _what_it_takes(form),
-        ],
+        "About the model": [f"{info.summary} It was trained on {on}.", _what_it_takes(form)],
         "Data": _data(model),
         "Classes": _classes(label_facts),
         "Scores": _scores(model),
@@ -202,12 +195,8 @@ def _scores(model: TrainedModel) -> list[str]:
             "No accuracy was measured: the classes of the unlabeled images are not known, and no label was withheld."
         ]
     head = ["| accuracy on | | n |", "| --- | ---: | ---: |"]
-    return [
-        *head,
-        *rows,
-        "",
-        "Training used the unlabeled images, but not their true classes. It did not use the test images.",
-    ]
+    used = "Training used the unlabeled images, but not their true classes. It did not use the test images."
+    return [*head, *rows, "", used]
 
 
 def _limits(model: TrainedModel, decisions: Naming, lost: list[str]) -> list[str]:

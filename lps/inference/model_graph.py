@@ -62,8 +62,7 @@ def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> N
     export_job.check_installed()
     if model.form.is_whole:
         raise UserError(
-            "to",
-            "model cannot be exported for imagenet100, because its pictures are resized to other proportions",
+            "to", "model cannot be exported for imagenet100, because its pictures are resized to other proportions"
         )
     graph = _PredictionGraph(model, compared).eval()
     form = model.form

@@ -258,16 +258,13 @@ def _open_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> 
     with _as_picture_errors(f"{embeddings.NOUN}s"):
         if not isinstance(source, np.ndarray) and not is_vector_file(source):
             raise UserError("dataset.path", f"{quoted(source)} has pictures; this run was trained on {form.in_words}")
-        table = (
-            vector_files.of_columns({"vector": source})
-            if isinstance(source, np.ndarray)
-            else vector_files.read_vectors(source)
-        )
+        is_array = isinstance(source, np.ndarray)
+        table = vector_files.of_columns({"vector": source}) if is_array else vector_files.read_vectors(source)
         width = table.values.shape[2]
         if width != form.channels:
             raise UserError("dataset.path", f"are vectors of {width} numbers; this run was trained on {form.in_words}")
         vector_files.check_values(table)
-        pixels = embeddings.item_pictures(table, Path() if isinstance(source, np.ndarray) else Path(source).parent)
+        pixels = embeddings.item_pictures(table, Path() if is_array else Path(source).parent)
     return NewPictures(partial(_read_table, table, pixels), len(table.ids))
 
 

@@ -22,7 +22,7 @@ from lps.inference import new_pictures, novel_proposals, rejection, trained_mode
 from lps.inference.new_pictures import NewPictures
 from lps.inference.prediction_result import PredictionResult
 from lps.inference.rejection import NEIGHBOURS, TradeOff, nearest_images
-from lps.inference.trained_model import ReferenceImages, TrainedModel
+from lps.inference.trained_model import ReferenceImages, Seen, TrainedModel
 from lps.store.runs import Run
 from lps.store.snapshots import snapshot_epochs
 
@@ -79,18 +79,22 @@ class Predictor:
         """Predict pictures; raises `UserError` if none of them can be used."""
         report(0, pictures.count)
         parts = []
-        for part in self.parts(pictures.pieces(), pictures):
+        for part in self.parts(pictures.pieces(), pictures, report):
             parts.append(part)
             report(len(pictures.names) + len(pictures.skipped), pictures.count)
         return PredictedRows.joined(parts)
 
-    def parts(self, pieces: Iterator[Images], pictures: NewPictures) -> Iterator[PredictedRows]:
+    def parts(
+        self, pieces: Iterator[Images], pictures: NewPictures, report: Report = lambda done, total: None
+    ) -> Iterator[PredictedRows]:
         """Yield the predictions of each piece of `pictures`."""
         for images in pieces:
-            yield self._predict_piece(images, pictures.names[-len(images.pixels) :])
+            files = pictures.names[-len(images.pixels) :]
+            before = len(pictures.names) + len(pictures.skipped) - len(files)
+            seen = self.model.see(images, lambda done, before=before: report(before + done, pictures.count))
+            yield self._predict_seen(seen, files)
 
-    def _predict_piece(self, images: Images, files: Sequence[str]) -> PredictedRows:
-        seen = self.model.see(images)
+    def _predict_seen(self, seen: Seen, files: Sequence[str]) -> PredictedRows:
         prediction = self.model.report(seen.outputs)
         distances, rows = nearest_images(seen.points, self._references.points, _CANDIDATES)
         distance, predicted = distances[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
@@ -166,9 +170,8 @@ def _clusters(
             if len(votes):
                 values, counts = np.unique(votes, return_counts=True)
                 most_frequent = set(values[counts == counts.max()].tolist())
-                cluster[row] = next(
-                    candidate for candidate in votes.tolist() if candidate in most_frequent
-                )  # of equal ones that of the nearest
+                # Of equal ones that of the nearest
+                cluster[row] = next(candidate for candidate in votes.tolist() if candidate in most_frequent)
     return cluster
 
 

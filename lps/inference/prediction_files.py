@@ -10,6 +10,7 @@ import numpy as np
 from lps.errors import UserError, shorten
 from lps.files import tables
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
+from lps.inference.prediction_columns import describe_columns
 from lps.inference.prediction_result import NONE, PredictionResult
 from lps.inference.rejection import TradeOff
 from lps.interop import class_folders
@@ -18,7 +19,6 @@ from lps.store.snapshots import read_arrays, write_arrays
 
 TABLE = "predictions.csv"
 _NEAREST = 3  # training images that a row names
-_COLUMNS = ("file", "name", "confidence", "none", "guess", "predicted", "cluster", "group", "distance", "new_kind")
 _ROWS = ("predicted", "cluster", "confidence", "distance", "nearest", "theirs")  # arrays with a row a picture
 _CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.ndarray]
 
@@ -28,20 +28,16 @@ def as_csv(prediction: PredictionResult, threshold: float, files: Sequence[str] 
 
     files: paths of the run's images by id; without one, the table has the image id.
     """
-    rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{rank + 1}" for rank in range(_NEAREST)))]
+    rows: list[Sequence] = [tuple(describe_columns())]
     kinds = {row: number for number, kind in enumerate(prediction.kinds, 1) for row in kind}
-    numbers = (
-        prediction.predicted,
-        prediction.cluster,
-        prediction.confidence,
-        prediction.distance,
-        prediction.nearest[:, :_NEAREST],
-    )
-    for rank, (file, name, is_none, *row) in enumerate(
+    numbers = (prediction.predicted, prediction.cluster, prediction.confidence, prediction.distance)
+    numbers += (prediction.nearest[:, :_NEAREST],)
+    for rank, (file, name, is_none, is_doubtful, *row) in enumerate(
         zip(
             prediction.files,
             prediction.names(),
             prediction.is_none(threshold).tolist(),
+            prediction.is_doubtful(threshold).tolist(),
             *(column.tolist() for column in numbers),
         )
     ):
@@ -50,6 +46,7 @@ def as_csv(prediction: PredictionResult, threshold: float, files: Sequence[str] 
         guess = tables.escape_cell(name)
         cells = ["" if is_none else guess, f"{confidence:.4f}", "yes" if is_none else "no", guess, predicted, cluster]
         cells += [prediction.groups[cluster], f"{distance:.4f}", kinds.get(rank, "")]
+        cells.append("" if is_none else "yes" if is_doubtful else "no")
         rows.append([tables.file_cell(file), *cells, *nearest])
     return tables.csv_text(rows)
 
@@ -100,9 +97,8 @@ def as_zip(predicted: PredictionResult, threshold: float, files: Sequence[str], 
 
 def _folder_of_pictures(predicted: PredictionResult, threshold: float) -> Iterator[str]:
     """Return the sub-folder and file name of every picture."""
-    called = [
-        NONE if is_none else name for is_none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())
-    ]
+    names_and_none = zip(predicted.names(), predicted.is_none(threshold).tolist())
+    called = [NONE if is_none else name for name, is_none in names_and_none]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
     files = predicted.files if predicted.root is not None else [f"{row:06d}.png" for row in range(len(predicted.files))]
     return class_folders.unique_paths([folders[name] for name in called], files, map(str, range(len(files))))
@@ -139,11 +135,8 @@ def read_predictions(path: Path) -> PredictionResult:
         curve = TradeOff(**fields.pop("curve"), **{name: stored[f"curve_{name}"] for name in _CURVES})
         for name in ("titles", "groups"):
             fields[name] = {int(cluster): str(text) for cluster, text in fields[name].items()}
-        fields |= {
-            "files": tuple(fields["files"]),
-            "rejected": frozenset(fields["rejected"]),
-            "lost": tuple(fields["lost"]),
-        }
+        fields |= {"files": tuple(fields["files"]), "lost": tuple(fields["lost"])}
+        fields["rejected"] = frozenset(fields["rejected"])
         fields["kinds"] = tuple(tuple(map(int, kind)) for kind in fields["kinds"])
         fields["skipped"] = tuple((str(name), str(reason)) for name, reason in fields["skipped"])
         predicted = PredictionResult(**fields, trade_off=curve, **{name: stored[name] for name in _ROWS})
@@ -160,10 +153,8 @@ def _check_lengths(predicted: PredictionResult) -> None:
         raise ValueError("columns of different lengths")
     if not all(0 <= row < len(predicted.files) for kind in predicted.kinds for row in kind):
         raise ValueError("a possible novel class with pictures that do not exist")
-    if (
-        not {*predicted.cluster.tolist(), *predicted.theirs.ravel().tolist()}
-        <= predicted.titles.keys() & predicted.groups.keys()
-    ):
+    clusters = {*predicted.cluster.tolist(), *predicted.theirs.ravel().tolist()}
+    if not clusters <= predicted.titles.keys() & predicted.groups.keys():
         raise ValueError("a cluster without a name")
     steps = {getattr(predicted.trade_off, name).shape for name in _CURVES}
     if len(steps) != 1 or len(next(iter(steps))) != 1:

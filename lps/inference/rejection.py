@@ -55,13 +55,18 @@ class TradeOff:
         return f"{sentence} {self.withheld_in_words(threshold)}".rstrip()
 
     def withheld_in_words(self, threshold: float) -> str:
-        """Describe in a sentence what a threshold from the curve does with withheld labels; "" without any."""
+        """Describe in a sentence what a threshold from the curve does with withheld labels; "" without any.
+
+        The page Live counts the pictures that are right without a threshold.
+        """
         if not self.withheld:
             return ""
         at = self._row(threshold)
-        accepted, right = (part_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
-        sentence = f"Of {counted(self.withheld, 'picture')} with a withheld label, "
-        return f"{sentence}{accepted} get a class, and {right} the right one."
+        shares = self.withheld_kept[at], self.right[at], self.right[-1]
+        accepted, right, without_limit = (part_of(share, self.withheld) for share in shares)
+        sentence = f"Of {counted(self.withheld, 'picture')} with a withheld label, {accepted} get a class, and {right} "
+        more = f"; without the limit, {without_limit} would be right" * (without_limit != right)
+        return f"{sentence}the right one{more}."
 
     def explain_excess(self, threshold: float, share: float) -> str:
         """Say why a threshold accepts more than the requested `share`; "" if it does not."""

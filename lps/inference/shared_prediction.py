@@ -81,7 +81,9 @@ class _SharedPrediction:
                 shared_work.compute_parts(
                     self._home, names, self._is_done, self._compute, self._path.exists, self._report_progress
                 )
-                self._join_parts()
+                with locks.folder_lock(self._path.parent):
+                    if not self._path.exists():  # else another process has put the parts together
+                        self._join_parts()
             return prediction_files.read_predictions(self._path)
 
     def _file(self, name: str) -> Path:
@@ -115,16 +117,12 @@ class _SharedPrediction:
         return rows, [(str(file), str(reason)) for file, reason in skipped]
 
     def _join_parts(self) -> None:
-        """Write the result, unless another process does, and remove the parts."""
+        """Write the result and remove the parts."""
         pictures, parts = self._pictures, []
         for name in self._parts:
-            if self._path.exists():  # then the parts may be gone
-                return
             try:
                 rows, skipped = self._read(name)
-            except UserError:
-                if self._path.exists():  # not damaged: another process has put the parts together and removed them
-                    return
+            except UserError:  # damaged
                 self._compute(name)
                 rows, skipped = self._read(name)
             parts += [rows] if rows is not None else []

@@ -4,7 +4,7 @@ Pictures pass through the plain view, backbone and rounding of the run, so the r
 predictions. If the run uses stored features, new pictures pass through the backbone that computed them.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -89,13 +89,13 @@ class TrainedModel:
     def device(self) -> torch.device:
         return self.material.images.device
 
-    def see(self, images: Images) -> Seen:
-        """Compute outputs and features of pictures that have the right form."""
+    def see(self, images: Images, report: Callable[[int], object] = lambda done: None) -> Seen:
+        """Compute outputs and features of pictures that have the right form. report: see `extract_float16`."""
         inputs: Pictures | StoredFeatures = pictures_on_device(images, self.device)
         if self.backbone is None:
             outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
             return Seen(outputs, unit_rows(outputs.features.cpu().numpy()))
-        table = extraction.extract_float16(self.backbone, inputs, "plain", self.config)
+        table = extraction.extract_float16(self.backbone, inputs, "plain", self.config, report=report)
         inputs = StoredFeatures({"plain": (table,)}, "", self.device)
         outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
         return Seen(outputs, unit_rows(table.cpu().numpy()))
@@ -150,7 +150,7 @@ def load_model(run: Run, threads: int | None = None) -> TrainedModel:
         material = replace(material, images=features.plain_features_of(config, material.images))
     if "data" in state and not material.has_digest(state["data"]):
         raise UserError("dataset", _OTHER)
-    method, _ = build(config, material)
+    method, _ = build(config, material, will_load=True)
     if not checkpoints.is_state_of(state.get("method"), method.state_dict()):
         raise UserError("run", f"the weights in {name} belong to another version of its method or backbone")
     method.load_state_dict(state["method"])

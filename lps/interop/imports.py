@@ -23,6 +23,7 @@ from lps.files.atomic import (
     as_user_error,
     clean_line,
     disk_error_in_words,
+    read_json,
     read_small,
     write_json,
     write_whole,
@@ -369,10 +370,7 @@ def _check_events(run: Run) -> list[str]:
             if len(names) > MAX_NAMES:
                 raise UserError("events.jsonl", f"of {run.id} has more than {MAX_NAMES:,} measurements")
     if num_damaged > num_sound:
-        raise UserError(
-            "events.jsonl",
-            f"of {run.id} has more damaged lines ({num_damaged}) than events ({num_sound})",
-        )
+        raise UserError("events.jsonl", f"of {run.id} has more damaged lines ({num_damaged}) than events ({num_sound})")
     return [f"{counted(num_damaged, 'damaged line')} of events.jsonl skipped"] if num_damaged else []
 
 
@@ -380,7 +378,7 @@ def _check_checkpoints(run: Run) -> list[str]:
     """Remove checkpoints that do not match their sha256; none is opened."""
     damaged = []
     for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited_files.WEIGHTS}.pt")):
-        record = run.read_json(path.with_suffix(".json").relative_to(run.folder).as_posix())
+        record = read_json(path.with_suffix(".json"))
         with open(path, "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != record.get("sha256"):
                 damaged.append(path)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lps.analysis import run_index
 from lps.errors import UserError, shown
-from lps.files.atomic import write_json
+from lps.files.atomic import read_json, write_json
 from lps.files.locks import folder_lock
 from lps.scheduler.failures import ADVICE
 from lps.store import titles
@@ -161,7 +161,7 @@ def _reserve_message(root: Path) -> int | None:
     """Count one more message of this hour; returns how many were withheld before it, None if the limit is reached."""
     now, file = time.time(), root / SENT
     with folder_lock(root):
-        record = Run(root).read_json(SENT)
+        record = read_json(file)
         times, num_withheld = record.get("sent"), record.get("held")
         times = times if isinstance(times, list) else []
         recent_times = [t for t in times if isinstance(t, (int, float)) and now - PERIOD_S < t <= now]

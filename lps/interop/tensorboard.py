@@ -282,11 +282,9 @@ class Encoder:
         except UserError:
             return
         confidence, seen = network.confidence.astype(float), network.predicted < split.classes.seen
-        parts = (
-            {"all": confidence, "seen": confidence[seen], "novel": confidence[~seen]}
-            if aligned
-            else {"all": confidence}
-        )
+        parts = {"all": confidence}
+        if aligned:
+            parts |= {"seen": confidence[seen], "novel": confidence[~seen]}
         for name, part in parts.items():
             part = part[np.isfinite(part)]
             if len(part):

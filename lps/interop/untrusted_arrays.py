@@ -14,7 +14,6 @@ from lps.data.split import Split
 from lps.datasets.readers.array_file import ArrayFile, WrongSize
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
-from lps.files.versions import MAX_ARRAYS
 from lps.store import inherited_files
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays, read_snapshot, read_split
@@ -54,7 +53,7 @@ def _check_arrays(path: Path) -> None:
     Only headers are read. `Damaged` may be an accident; any other `UserError` means that the file was made to deceive.
     """
     with _naming_file(path), open(path, "rb") as file, ArrayFile(file) as stored:
-        stored.check_members(MAX_ARRAYS)
+        stored.check_members()
         for name in stored.names:
             try:
                 dtype = stored.head(name).dtype

@@ -89,9 +89,12 @@ def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:
 
 
 def job_state(result: Path) -> JobState:
-    """Return the state of the job for `result`. A cancelled job is woken if it was suspended."""
+    """Return the state of the job for `result`. A cancelled job is woken if it was suspended.
+
+    A process that has written its result is done, though it may take seconds more to end.
+    """
     log = result.with_suffix(".log")
-    if is_held(result.with_suffix(".lock")):
+    if is_held(result.with_suffix(".lock")) and not _has_written(result):
         if is_cancelled(result):
             _wake(result)
         return JobState("working", last_line(log), _change_time(log))
@@ -102,6 +105,14 @@ def job_state(result: Path) -> JobState:
     if log.exists():
         return JobState("failed", last_line(log) or "the process ended without a message")
     return JobState("absent")
+
+
+def _has_written(result: Path) -> bool:
+    """Return whether the result is newer than the lock, in which a process is recorded when it begins."""
+    try:
+        return result.stat().st_mtime_ns >= result.with_suffix(".lock").stat().st_mtime_ns
+    except OSError:
+        return False
 
 
 def cancel_job(result: Path) -> None:

@@ -60,9 +60,8 @@ def check_device(name: str, processes: int = 1) -> None:
     devices = list_devices()
     names = [device.name for device in devices if device.available]
     if name in ("auto", "cuda") and 1 < len(names) <= processes:
-        raise UserError(
-            "processes", f"{processes} is more than the {len(names) - 1} GPUs here; every process needs one"
-        )
+        count = len(names) - 1
+        raise UserError("processes", f"{processes} is more than the {count} GPUs here; every process needs one")
     if name in ("auto", *names) or (name == "cuda" and len(names) > 1):
         return
     missing = next((f": {device.reason}" for device in devices if not device.available), "")
@@ -90,10 +89,8 @@ def _gpus() -> tuple[list[Device], str]:
         return [], f"nvidia-smi cannot be run ({error.strerror})"
     if answer.returncode:
         lines = (answer.stdout + answer.stderr).strip().splitlines()
-        return (
-            [],
-            f"the NVIDIA driver reports: {lines[0][:200] if lines else f'exit code {answer.returncode}'}",
-        )
+        message = lines[0][:200] if lines else f"exit code {answer.returncode}"
+        return [], f"the NVIDIA driver reports: {message}"
     rows = [[cell.strip() for cell in row] for row in csv.reader(answer.stdout.splitlines())]
     return _visible([row for row in rows if len(row) == 4], os.environ.get("CUDA_VISIBLE_DEVICES"))
 

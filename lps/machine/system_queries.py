@@ -6,11 +6,11 @@ from pathlib import Path
 import psutil
 
 
-def processes_with(variable: str) -> Iterator[tuple[int, str]]:
-    """Yield (pid, value) of the processes with an environment variable, as far as this user may see it."""
+def processes_of_runs() -> Iterator[tuple[int, Path]]:
+    """Yield (pid, folder of the run in LPS_RUN) of the processes of runs, as far as this user may see it."""
     for process in psutil.process_iter(["environ"]):
-        if variable in (process.info["environ"] or {}):
-            yield process.pid, process.info["environ"][variable]
+        if folder := (process.info["environ"] or {}).get("LPS_RUN"):
+            yield process.pid, Path(folder)
 
 
 def processes_that_opened(path: Path) -> list[int]:

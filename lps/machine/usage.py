@@ -156,9 +156,8 @@ def _ask(answer: SimpleQueue) -> None:
 
 def _gpu(index: int) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = _ask_driver(
-        pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2
-    )  # without what the driver reserves
+    # Without what the driver reserves
+    memory = _ask_driver(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     of_memory = (None, None) if memory is None else (memory.used, memory.total)
     busy = _ask_driver(pynvml.nvmlDeviceGetUtilizationRates, handle)
     share = None if busy is None else min(1.0, busy.gpu / 100)

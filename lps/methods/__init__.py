@@ -96,9 +96,8 @@ class Method(nn.Module):
     views: tuple[str, ...] = ("weak",)
     distributes = True  # False: several processes cannot train it together
     trains = True  # False: nothing is trained after pretraining; the run is one evaluation
-    seen_is_aligned = (
-        True  # ids below `classes.seen` are these classes; else seen accuracy is matched and shown as such
-    )
+    # True: ids below `classes.seen` are these classes; else seen accuracy is matched and shown as such.
+    seen_is_aligned = True
     test_clusters = "training"  # "test": a prediction fits clusters to the test images themselves
     uses_prior = False  # True: `loss` reads `class_prior`
 

@@ -165,9 +165,8 @@ class DTC(Method):
         network.classifier = nn.Linear(features, classes.seen)  # used in the supervised stage
         self.reduction = nn.Linear(features, min(classes.total, features))
         self.centres = nn.Parameter(torch.zeros(classes.total, self.reduction.out_features))
-        self.register_buffer(
-            "targets", torch.empty(0)
-        )  # t (unlabeled images, clusters), filled when the transfer begins
+        # t: (unlabeled images, clusters), filled when the transfer begins
+        self.register_buffer("targets", torch.empty(0))
         self.register_buffer("past", torch.empty(0))  # TE, TEP: decaying sum of q, of the same shape
         self.register_buffer("visits", torch.empty(0))  # (unlabeled images,), number of q in that sum
         many = classes.total >= _MANY

@@ -71,7 +71,7 @@ class LPS(Method):
         *,
         margin_scale: Annotated[
             float,
-            "C: factor of the adaptive margin",
+            "C: factor of the adaptive margin; 0: no margin",
             (0, 1000),
             ParameterDocs(
                 "Margin",

@@ -175,9 +175,8 @@ class NACH(Method):
         }
 
         total, measured = sum_terms(terms)
-        has_confident_row = (
-            predicted.confident.any().float()
-        )  # a batch without a confident row has no class distribution
+        # A batch without a confident row has no class distribution
+        has_confident_row = predicted.confident.any().float()
         prior_measurements = distribution_measurements(pi_hat, self.class_prior)
         measured |= {
             name: Ratio(has_confident_row * value, has_confident_row) for name, value in prior_measurements.items()

@@ -63,7 +63,7 @@ class ORCA(Method):
         *,
         margin_scale: Annotated[
             float,
-            "C: what the margin adds to a seen logit per unit of uncertainty",
+            "C: what the margin adds to a seen logit per unit of uncertainty; 0: no margin",
             (0, 1000),
             ParameterDocs(
                 "Margin",

@@ -91,13 +91,12 @@ _OWN = {
 
 def build_backbone(config: "Config", channels: int) -> nn.Module:
     """Build the backbone of a run, with random weights; raises `UserError` for an unknown one."""
-    return build(
-        config.network_name,
-        channels,
-        size=config.network_image_size,
-        tokens=config.network_tokens,
-        file=config.network_checkpoint,
-    )
+    return build(config.network_name, channels, **_choices(config))
+
+
+def _choices(config: "Config") -> dict[str, object]:
+    """Return the options of `build` that a run chooses."""
+    return {"size": config.network_image_size, "tokens": config.network_tokens, "file": config.network_checkpoint}
 
 
 def build(
@@ -159,9 +158,8 @@ def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str |
 def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:
     """Disable gradients of the stages up to `last_frozen` ("none": of no stage, "last_but_one": of all but the last).
 
-    Returns the modules of these stages.
-
-    Autograd then records nothing before the first trained stage: frozen stages keep no activations.
+    Returns the modules of these stages. Autograd then records nothing before the first trained stage: frozen stages
+    keep no activations.
     """
     stages = backbone.stages()
     backbone_names.check_stage(name, last_frozen, tuple(stages))
@@ -178,8 +176,7 @@ def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:
 
 def check_backbone(config: "Config", channels: int, height: int, width: int) -> None:
     """Check a run's backbone as `check_images` does."""
-    choices = {"size": config.network_image_size, "tokens": config.network_tokens, "file": config.network_checkpoint}
-    check_images(config.network_name, channels, height, width, **choices)
+    check_images(config.network_name, channels, height, width, **_choices(config))
 
 
 def check_images(name: str, channels: int, height: int, width: int, **choices) -> None:

@@ -139,14 +139,12 @@ def tensors_by_dino_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     start = min(beginnings, key=lambda words: ("teacher" not in words, "student" in words, len(words)))
     own_tensors = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
     if "class_embedding" in own_tensors:
-        projection = {
-            key: own_tensors.pop(key) for key in ("proj",) if key in own_tensors
-        }  # not part of any network here
+        # Not part of any network here
+        projection = {key: own_tensors.pop(key) for key in ("proj",) if key in own_tensors}
         tensors_by_name = timm_transformers._convert_openai_clip(own_tensors, None, prefix="") | projection
     else:
-        tensors_by_name = {
-            re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in own_tensors.items()
-        }
+        chunk, block = r"^blocks\.\d+\.(\d+)\.", r"blocks.\1."  # DINOv2 may put its blocks into chunks
+        tensors_by_name = {re.sub(chunk, block, key): value for key, value in own_tensors.items()}
     return tensors_by_name | {key: value for key, value in tensors.items() if not key.startswith(start)}
 
 
@@ -160,11 +158,8 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
     try:
         width, channels, patch, _ = own_tensors[_PATCHES].shape
         is_gated = "blocks.0.mlp.w12.weight" in own_tensors
-        hidden = (
-            len(own_tensors["blocks.0.mlp.w12.weight"]) // 2
-            if is_gated
-            else len(own_tensors["blocks.0.mlp.fc1.weight"])
-        )
+        first_layer = own_tensors[f"blocks.0.mlp.{'w12' if is_gated else 'fc1'}.weight"]
+        hidden = len(first_layer) // (2 if is_gated else 1)
         numbers = [int(match[1]) for match in (re.match(r"blocks\.(\d{1,4})\.", key) for key in own_tensors) if match]
         registers = own_tensors["register_tokens"].shape[1] if "register_tokens" in own_tensors else 0
         grid = math.isqrt(own_tensors["pos_embed"].shape[1] - 1)
@@ -196,9 +191,5 @@ def _check_layout(own_tensors: dict[str, Tensor], layout: str) -> None:
         "clip" if "norm_pre.weight" in own_tensors else "dinov2" if "blocks.0.ls1.gamma" in own_tensors else "dino"
     )
     if file_layout != ("dino" if layout == "mae" else layout):
-        layout_titles = {
-            "clip": "CLIP (vit:clip)",
-            "dinov2": "DINOv2 (vit:dinov2)",
-            "dino": "DINO or MAE (vit:dino, vit:mae)",
-        }
-        raise UserError("network.checkpoint", f"has the layout of {layout_titles[file_layout]}, not of vit:{layout}")
+        titles = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
+        raise UserError("network.checkpoint", f"has the layout of {titles[file_layout]}, not of vit:{layout}")

@@ -139,10 +139,10 @@ def match_weights(tensors: dict[str, Tensor], backbone: nn.Module, name: str) ->
     spoiled = [key for key, value in matched_tensors.items() if not value.is_meta and not value.isfinite().all()]
     if spoiled:
         raise UserError("network.checkpoint", f"has values that are not finite numbers in {_some(spoiled)}")
-    used = {
-        key for key in tensors if key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in key_by_name
+    is_used = {
+        key: key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in key_by_name for key in tensors
     }
-    return matched_tensors, [key for key in tensors if key not in used]
+    return matched_tensors, [key for key in tensors if not is_used[key]]
 
 
 def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], surplus: list[str]) -> None:

@@ -39,11 +39,9 @@ def _create_model(name: str, size: int, pretrained: bool) -> nn.Module:
         raise
     except Exception as error:  # errors of the hub, of urllib, or of torch
         if pretrained:
-            problem = (
-                f"timm's weights of {name} could not be downloaded ({first_line(error)}); connect to the "
-                "internet, or use a file of weights"
-            )
-            raise UserError("network.start", f"{problem} with network.start=checkpoint") from None
+            problem = f"timm's weights of {name} could not be downloaded ({first_line(error)})"
+            remedy = "connect to the internet, or use a file of weights with network.start=checkpoint"
+            raise UserError("network.start", f"{problem}; {remedy}") from None
         raise UserError("network.name", f"timm cannot build {name} for {size} pixels ({first_line(error)})") from None
 
 
@@ -122,9 +120,8 @@ class TimmModel(nn.Module):
             return tensors
         from lps.network.published_transformers import tensors_by_dino_name
 
-        tensors_by_name = {
-            key.replace("register_tokens", "reg_token"): value for key, value in tensors_by_dino_name(tensors).items()
-        }
+        named = tensors_by_dino_name(tensors).items()
+        tensors_by_name = {key.replace("register_tokens", "reg_token"): value for key, value in named}
         if not getattr(self.model, "no_embed_class", False):
             return resize_positions(tensors_by_name, grid.shape[1], 1)
         embeddings = tensors_by_name.get("pos_embed")

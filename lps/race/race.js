@@ -2,7 +2,7 @@
 //
 // A place `p` on the clock is a number: at a whole one epochs[p] has been reached, between two of them it is on the way.
 // Marks and bars stand where they were measured, and travel only in the last part of the way to the next measurement;
-// every number that can be read is the one that was measured last, and is hidden while what it belongs to travels.
+// every number is the one that was measured last, and is grey while what it belongs to travels.
 // Where measurements follow each other quickly (the steps of an epoch), marks and their numbers change together, in jumps.
 "use strict";
 
@@ -14,6 +14,7 @@ const RACE_TRAVEL = 0.4; // share of the way between two measurements in which m
 const RACE_TRAVEL_S = 1; // of the clock at speed 1, at the most
 const RACE_QUICK_S = 0.5; // of the clock at speed 1: measurements that are closer follow each other quickly
 const RACE_LOST = 0.05; // below its best, where an accuracy that is told at the end was higher before
+const RACE_MERGED = 3; // groups of merged classes that are named
 const RACE_OFF = 0.01; // share of its axis that a mark may stand beside its number
 const RACE_STOP_S = 0.35; // after a pause, until the next measurement is reached
 const RACE_FRAME_S = 0.1; // a longer pause between two frames does not count
@@ -86,7 +87,7 @@ function raceAtStep(rows, course, p, end, moves) {
 }
 
 // Which numbers of a lane that were written for the reading `read` no longer fit what is drawn of it, `now`.
-function raceHidden(course, read, now) {
+function raceOutdated(course, read, now) {
   const isOff = (pick, axis) => pick(read) !== null && Math.abs(pick(now) - pick(read)) > RACE_OFF * axis;
   const seen = isOff((one) => one.seen, 1), novel = isOff((one) => one.novel, 1);
   return {
@@ -124,34 +125,64 @@ function raceReading(race, course, number, p, moves, isTaken = false) {
     kl: readStep(steps.kl, run.kl),
     guesses: readStep(steps.guesses, null),
     shares: read(raceShows(run, isTaken)), priors: read(run.priors), margins,
+    matched: raceAt(run.matched, stand, end, false),
     brake: { seen: brake("seen", 0, known), novel: brake("novel", known) },
     isAtEnd: p > end && course.ends.some((other) => other > end),
   };
 }
 
-// What a race has come to, in a sentence; "" while a run goes on, or where nobody knows the accuracies.
+function racePercent(x) {
+  return `${(100 * x).toFixed(1)} %`;
+}
+
+// The difference of two shares in points, of the percentages as they are shown.
+function racePoints(a, b) {
+  return Math.round(10 * (parseFloat(racePercent(a)) - parseFloat(racePercent(b)))) / 10;
+}
+
+// Whether all runs are over and their accuracies are known.
+function raceIsDecided(race) {
+  return race.runs.every((run) => run.is_over && [run.seen, run.novel].every((column) => column?.some((x) => x != null)));
+}
+
+function raceLast(run, group) {
+  return run[group].findLast((x) => x != null);
+}
+
+// The gap of every run at the end, in one line.
+function raceGaps(race) {
+  const gap = (run) => racePoints(raceLast(run, "seen"), raceLast(run, "novel")).toFixed(1).replace("-", "−");
+  const name = (run) => (race.runs.length > 2 ? run.letter : `${run.letter} (${run.title})`);
+  return `Gap at the end: ${race.runs.map((run) => `${gap(run)} points for ${name(run)}`).join(", ")}.`;
+}
+
+// The rest of what a race has come to.
 function raceOutcome(race) {
-  const known = (column) => (column ?? []).filter((x) => x != null);
-  if (race.runs.some((run) => !run.is_over || !known(run.seen).length || !known(run.novel).length)) return "";
-  const percent = (x) => `${(100 * x).toFixed(1)} %`;
-  const last = (run, group) => known(run[group]).at(-1);
+  const known = (column) => column.filter((x) => x != null), last = raceLast;
   const told = (group) => race.runs.map((run) => {
     const end = last(run, group), best = Math.max(...known(run[group]));
-    const lost = best - end > RACE_LOST ? ` (best: ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
-    return `${run.letter} ${percent(end)}${lost}`;
+    const earlier = [];
+    if (best - end > RACE_LOST) earlier.push(`best: ${racePercent(best)} at epoch ${race.epochs[run[group].indexOf(best)]}`);
+    if (run.start[group] !== null && racePoints(run.start[group], end) > 0) earlier.push(`k-means before training: ${racePercent(run.start[group])}`);
+    return `${run.letter} ${racePercent(end)}${earlier.length ? ` (${earlier.join("; ")})` : ""}`;
   }).join(", ");
   const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
   const [a, b] = race.runs;
   const lead = (group) => {
-    const points = 100 * (last(a, group) - last(b, group));
-    return `${points < 0 ? "\u2212" : "+"}${Math.abs(points).toFixed(1)} points`;
+    const points = racePoints(last(a, group), last(b, group));
+    return `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(1)} points`;
   };
   const difference = race.runs.length === 2 ? ` ${a.letter} compared with ${b.letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
   const toldOf = (text) => race.runs.map((run) => `${run.letter} ${text(run)}`).join(", ");
   const count = race.classes.names.length - race.classes.seen;
   const mistaken = race.runs.every((run) => run.mistaken != null)
-    ? ` Novel images that get a seen class: ${toldOf((run) => percent(run.mistaken))}. Novel classes that stay almost empty: ${toldOf((run) => run.empty)} of ${count}.` : "";
-  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${mistaken}${chance}`;
+    ? ` Novel images that get a seen class: ${toldOf((run) => racePercent(run.mistaken))}. Novel classes that stay almost empty: ${toldOf((run) => run.empty)} of ${count}.` : "";
+  const merged = race.runs.filter((run) => run.empty && run.merged.length).map((run) => {
+    const groups = run.merged.map((ids) => ids.map((k) => race.classes.names[k]).join(" with "));
+    const list = groups.slice(0, RACE_MERGED).join(", ") + (groups.length > RACE_MERGED ? ", …" : "");
+    return ` Novel classes that merged in ${run.letter}: ${list} (one novel cluster gets more than half of the images of each).`;
+  }).join("");
+  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${mistaken}${merged}${chance}`;
 }
 
 // ------------------------------------------------------------------------------------------------ pictures
@@ -269,8 +300,10 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
     if (truth === null) return;
     raceLine(pen, colors.ink, 3, [], [x(truth), top - 0.25 * thick], [x(truth), top + 1.25 * thick]);
     pen.fillStyle = colors.muted;
-    pen.textAlign = "center";
-    pen.fillText(`true share ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
+    pen.textAlign = "left";
+    const share = `${(100 * truth).toFixed(0)} %`, whole = `true share without the labeled images: ${share}`;
+    const told = pen.measureText(whole).width < w ? whole : `true share ${share}`;
+    pen.fillText(told, Math.max(0, Math.min(x(truth) - 2 * unit, w - pen.measureText(told).width)), top + 1.35 * thick, w);
   }
 }
 
@@ -319,6 +352,23 @@ function raceDrawCourse(canvas, race, course, run, height) {
   pen.fillText(`epoch ${race.epochs[course.last]}`, w, foot + 3);
 }
 
+// Where the bar of a class id begins in a picture of this width; there is room for a bar between seen and novel ones.
+function raceBarAt(race, width, k) {
+  return ((k + (k >= race.classes.seen ? 1 : 0)) * width) / (race.classes.names.length + 1);
+}
+
+// What the bar at `x` is, in words; "" beside the bars.
+function raceBarText(race, run, now, width, x, isTaken) {
+  const { names, seen } = race.classes;
+  const k = names.findLastIndex((_, i) => raceBarAt(race, width, i) <= x);
+  if (!now.shares || now.shares[k] == null || x > raceBarAt(race, width, k) + width / (names.length + 1)) return "";
+  const matched = now.matched?.[k] ?? k, isCluster = run.shares && (k >= seen || matched !== k); // some methods match seen ids, too
+  const cluster = k < seen ? `cluster ${k + 1} of ${names.length}` : `novel cluster ${k - seen + 1} of ${names.length - seen}`;
+  const id = isCluster ? cluster : `${k < seen ? "seen" : "novel"} class ${names[k]}`;
+  const match = isCluster && now.matched ? `, matched with class ${names[matched]}` : "";
+  return `${id}${match}: ${racePercent(now.shares[k])} ${raceShows(run, isTaken) === run.shares ? "estimated" : "of the predictions"}`;
+}
+
 // The estimated class distribution as bars, the brake that presses on them from above, and KL as a distance. At the
 // end the brake presses little: the whole course takes its place.
 function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
@@ -328,7 +378,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   const small = Math.max(12, 0.9 * unit), distance = 1.6 * small;
   const floor = h - distance - 1.35 * small;
   const above = isOver && (run.seen || run.novel) ? 0.55 * floor : 0, room = floor - 2 - above;
-  const place = (k) => ((k + (k >= seen ? 1 : 0)) * w) / (count + 1);
+  const place = (k) => raceBarAt(race, w, k);
   const wide = Math.max(1, (w / (count + 1)) * (count > 60 ? 1 : 0.8));
   const high = (share) => ((above ? 0.85 : 0.6) * room * share) / (isTaken ? course.taken : course.share);
   pen.font = `600 ${small}px system-ui, sans-serif`;
@@ -336,8 +386,11 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
   const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "predicted shares";
-  pen.fillText(`seen: ${bars}`, 0, floor + 3, place(seen) - 4);
-  if (count > seen) pen.fillText(`novel: ${bars}`, place(seen), floor + 3, w - place(seen));
+  const hasBrakes = course.margin && run.margins;
+  if (now.shares || hasBrakes) {
+    pen.fillText(now.shares ? `seen: ${bars}` : "seen", 0, floor + 3, place(seen) - 4);
+    if (count > seen) pen.fillText(now.shares ? `novel: ${bars}` : "novel", place(seen), floor + 3, w - place(seen));
+  }
   if (now.shares) {
     now.shares.forEach((share, k) => {
       if (share === null || k >= count) return;
@@ -350,14 +403,15 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
         pen.strokeRect(place(k), floor - top, wide, top);
       }
     });
-    const goals = isEstimate ? now.priors : race.truth;
+    const truth = race.truth && (run.matched ? now.matched?.map((k) => race.truth[k]) : race.truth);
+    const goals = isEstimate ? now.priors : truth;
     if (isEstimate && !goals) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
     pen.textBaseline = "middle"; // between the brake above and the axis below
-    pen.fillText("class shares are known after the first epoch", 0, 0.62 * floor, w);
+    pen.fillText("Bars: measured from the end of epoch 1 on", 0, 0.62 * floor, w);
   }
-  raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
+  if (now.shares) raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
   if (above) raceDrawCourse(canvas, race, course, run, above);
   const press = (margin, from, across) => {
     const depth = (0.38 * room * Math.max(0, margin)) / course.margin;
@@ -386,8 +440,8 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
 // ------------------------------------------------------------------------------------------------ the race
 
 // start: {at, speed} of a link. tell({at, speed}): called where it comes to rest, for a link to this state.
-// show(epoch): called whenever another epoch is shown. Gives {update(race), go(epoch), end()}.
-function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = {}) {
+// show(epoch): called whenever another epoch is shown. save(): saves it as a file; without it there is no button. Gives {update(race), go(epoch), end()}.
+function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {}, save = null } = {}) {
   const listening = new AbortController(), { signal } = listening;
   const find = (selector) => root.querySelector(selector);
   const still = window.matchMedia("(prefers-reduced-motion: reduce)"), dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -430,11 +484,17 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       method.textContent = run.title;
       about.textContent = [...run.about, run.is_over ? "" : `still ${run.state}`].filter(Boolean).join(" · ");
       lane.setAttribute("aria-label", `${run.letter}, ${run.name}`);
+      lane.querySelector("h3").title = [method, about].map((one) => one.textContent).join(" · "); // where it is cut
       const knows = Boolean(run.seen || run.novel);
       const unknown = run.last ? "No accuracies: the classes of these images are not known." : "No epoch of training has been recorded yet.";
       lane.querySelector(".race-unknown").textContent = knows ? "" : unknown;
       lane.classList.toggle("is-blind", !knows);
       lane.querySelector(".race-guesses").textContent = hasGuesses && run.steps.guesses ? "guesses" : "";
+      const bars = lane.querySelector(".race-side .race-canvas");
+      bars.addEventListener("pointermove", ({ offsetX }) => {
+        const now = raceReading(race, course, race.runs.indexOf(run), lastMoment(), false, isTaken);
+        bars.title = raceBarText(race, run, now, bars.clientWidth, offsetX, isTaken);
+      });
       lanesRoot.append(lane);
       const texts = Object.fromEntries([...lane.querySelectorAll("[data-of]")].map((one) => [one.dataset.of, one]));
       return { lane, texts, canvases: [...lane.querySelectorAll("canvas")].map((element) => ({ element, pen: element.getContext("2d") })) };
@@ -452,12 +512,12 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " Each epoch is divided into several parts. KL, margins and the share of guesses for seen classes are averages over one part, so they change only when a part ends. The share includes only guesses for unlabeled images." : "";
+    const steps = course.hasSteps ? " Each epoch is divided into several parts. KL, margins and the share of guesses for seen classes are averages over one part, so they change only when a part ends; KL in the curves is the average over the whole epoch. The bar of guesses counts only unlabeled images, so labels lower the true share of seen classes there; the class shares that LPS estimates count labeled images, too." : "";
     const hasMargin = course.hasSteps && course.margin && race.runs.some(({ steps }) => steps.guesses);
-    const late = hasMargin ? " A margin grows only after classes have been guessed too often. So in the first epoch, a run with a margin may guess seen classes as often as a run without one." : "";
+    const late = hasMargin ? " A margin takes no guess back: it only slows down the learning of classes that are guessed often, and at first these may be novel ones. So early in the first epoch, a run with a margin may guess seen classes as often as a run without one, or even more often, until the novel classes catch up." : "";
     const kl = race.runs.some((run) => run.kl) ? " KL measures how far the estimated class shares are from the prior." : "";
     const left = race.left_out ? ` ${race.left_out} epochs, evenly spread, are not shown.` : "";
-    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${late}${left}`;
+    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the numbers are those of the last measurement. Shortly before the next one, the symbols move to it; a pause lets them arrive. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${late}${left}`;
     measure();
   }
 
@@ -478,7 +538,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const { rowGap, paddingBottom } = getComputedStyle(root);
     let around = lanesRoot.getBoundingClientRect().top + parseFloat(paddingBottom);
     for (let one = root; one; one = one.matches(":fullscreen") ? null : one.parentElement ?? one.getRootNode().host) around += one.scrollTop;
-    for (const one of [find(".race-bar"), find(".race-rule")]) around += one.offsetHeight && one.offsetHeight + parseFloat(rowGap);
+    for (const one of [find(".race-bar"), find(".race-notes summary")]) around += one.offsetHeight && one.offsetHeight + parseFloat(rowGap);
     root.style.setProperty("--around", `${Math.ceil(around)}px`);
   }
 
@@ -516,7 +576,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       for (const name of Object.keys(now.ticks)) if (now.ticks[name]) now[name] = read[name];
       raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
       raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last && race.runs.every((one) => one.is_over));
-      for (const [name, isHidden] of Object.entries(raceHidden(course, read, now))) texts[name].classList.toggle("is-on-its-way", isHidden);
+      for (const [name, isOutdated] of Object.entries(raceOutdated(course, read, now))) texts[name].classList.toggle("is-on-its-way", isOutdated);
     });
   }
 
@@ -530,9 +590,12 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const at = lastMoment(), i = Math.ceil(at - 1e-9), whole = at === i;
     put(find(".race-epoch b"), String(race.epochs[i]));
     const planned = Math.max(...race.runs.map((run) => (run.is_over ? run.last : run.planned)));
-    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % of this epoch`);
+    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % done`);
     const said = race.marks.filter((mark) => mark.epoch <= race.epochs[whole ? i : i - 1]).at(-1);
-    put(find(".race-news"), (at === course.last && raceOutcome(race)) || (said ? `${race.runs[said.run].letter}: ${said.words}` : ""));
+    const isEnd = at === course.last && raceIsDecided(race);
+    put(find(".race-news"), isEnd ? raceGaps(race) : said ? `${race.runs[said.run].letter}: ${said.words}` : "");
+    put(find(".race-notes summary"), `${isEnd ? "The result in detail, and how" : "How"} to read the race`);
+    put(find(".race-outcome"), isEnd ? raceOutcome(race) : "");
     race.runs.forEach((run, number) => writeLane(lanes[number].texts, run, number, raceReading(race, course, number, at, false)));
     input.value = course.moments.indexOf(at);
     input.setAttribute("aria-valuetext", `epoch ${whole ? race.epochs[i] : epochOf(at).toFixed(2)}`);
@@ -544,12 +607,18 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
 
   function writeLane(texts, run, number, now) {
     lanes[number].read = now;
-    const percent = (x) => (x === null ? "–" : `${(100 * x).toFixed(1)} %`);
+    const percent = (x) => (x === null ? "–" : racePercent(x));
     const knows = run.seen || run.novel;
     put(texts.seen, knows ? percent(now.seen) : "");
     put(texts.novel, knows ? percent(now.novel) : "");
-    put(texts.gap, knows ? (now.seen === null || now.novel === null ? "–" : (100 * (now.seen - now.novel)).toFixed(1).replace("-", "−")) : "");
+    const isOfStart = now.isStart && (now.seen !== null || now.novel !== null);
+    const gap = now.seen === null || now.novel === null ? "–" : racePoints(now.seen, now.novel).toFixed(1).replace("-", "−");
+    put(texts.gap, isOfStart ? "before training (k-means)" : knows ? gap : "");
+    const at = lastMoment(), measured = race.epochs[Math.floor(Math.min(at, course.ends[number]))];
+    const isEarlier = knows && !now.isStart && gap !== "–" && (isPlaying || at !== Math.floor(at));
+    texts.gap.dataset.more = isEarlier ? `after epoch ${measured}` : "";
     for (const name of ["seen", "gap", "novel"]) texts[name].classList.toggle("is-start", now.isStart);
+    lanes[number].lane.classList.toggle("is-before", isOfStart);
     put(texts.guesses, now.guesses === null ? "" : `${(100 * now.guesses).toFixed(0)} % seen`);
     const { seen, novel } = now.brake;
     let words = `${run.method} has no margin`;
@@ -567,7 +636,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
   function say() {
     const parts = race.runs.map((run, number) => {
       const now = raceReading(race, course, number, lastMoment(), false);
-      const numbers = now.isStart || now.seen === null || now.novel === null ? "no accuracy" : `seen ${(100 * now.seen).toFixed(1)} %, novel ${(100 * now.novel).toFixed(1)} %`;
+      const numbers = now.isStart || now.seen === null || now.novel === null ? "no accuracy" : `seen ${racePercent(now.seen)}, novel ${racePercent(now.novel)}`;
       return `${run.letter} ${run.title}: ${numbers}${now.kl === null ? "" : `, KL ${now.kl.toFixed(2)}`}`;
     });
     put(find(".race-said"), `Epoch ${root.dataset.at}. ${parts.join("; ")}.`);
@@ -651,6 +720,8 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const button = find(".race-bars"), canChoose = race.runs.some((run) => run.shares && run.taken);
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
+    const dashes = race.runs.map((run) => (raceShows(run, isTaken) === run.shares ? "prior: expected shares (usually equal)" : "true shares"));
+    find(".race-dashes").textContent = [...new Set(dashes)].join("; ");
     button.textContent = `Bars: ${isTaken ? "guesses" : "estimate"}`;
     button.title = `The bars show ${isTaken ? "the share of the images predicted as each class (dashed: the true shares)" : "the estimated class distribution (dashed: the prior)"}. To change this, click here or press B.`;
   }
@@ -677,6 +748,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       draw(isPlaying || stopAt !== null);
       write();
     },
+    save: () => save(),
     full: () => {
       const shown = root.getRootNode().fullscreenElement ?? document.fullscreenElement;
       (shown ? document.exitFullscreen() : root.requestFullscreen?.())?.catch?.(() => {});
@@ -709,6 +781,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
   const changed = () => measure();
   dark.addEventListener("change", changed, { signal });
 
+  find("[data-do=save]").hidden = !save;
   layOut();
   p = start.at === undefined || start.at === null || !Number.isFinite(Number(start.at)) ? course.moments[0] : nearest(placeAt(Number(start.at)));
   showPlay();

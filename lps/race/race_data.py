@@ -5,15 +5,23 @@ docs/formats.md, "Races", describes the keys. Nothing is interpolated or smoothe
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from lps.analysis import run_diff, run_groups
+from lps.analysis.projection import spread_epochs
 from lps.charts.event_log import EventLog, History
+from lps.data.split import Split
 from lps.errors import UserError
+from lps.files.atomic import fingerprint
 from lps.scores import milestones
+from lps.scores.metrics import contingency, match_ids
 from lps.scores.milestones import Mark
+from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays, read_split
@@ -24,7 +32,9 @@ _LETTERS = "ABC"
 _DIGITS = 5
 _MAX_IN_TITLE = 3  # settings
 _MAX_NUMBERS = 250_000  # each at most eleven letters; epochs are left out evenly above this
-_FIXED_NUMBERS_PER_EPOCH = 70  # of one run besides its three lists by class: four lists of 16 steps, and single numbers
+_LISTS_BY_CLASS = 4  # of one run and epoch
+_FIXED_NUMBERS_PER_EPOCH = 70  # of one run besides these: four lists of 16 steps, and single numbers
+_MAX_PREDICTIONS = 50_000_000  # of a run that are read; of more, those of evenly spread epochs
 _MAX_EPOCHS = 2_000  # shown
 _MAX_MARKS = 40
 _SECONDS_PER_RUN = 30.0  # at normal speed
@@ -47,10 +57,8 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
         raise UserError("replay", "names a run twice")
     for run in runs[1:]:
         if reason := run_diff.split_difference(runs[0], run):
-            runs_text = (
-                f"{titles.run_label(run)} and {titles.run_label(runs[0])} do not have the same images and labels"
-            )
-            raise UserError("replay", f"{runs_text}: {reason}")
+            both = f"{titles.run_label(run)} and {titles.run_label(runs[0])}"
+            raise UserError("replay", f"{both} do not have the same images and labels: {reason}")
     histories = list(histories) if histories is not None else [EventLog(run.events).read_history() for run in runs]
     if not any(history.last_epoch for history in histories):
         raise UserError("replay", f"{titles.run_label(runs[0])} has recorded no epoch of training yet")
@@ -129,7 +137,7 @@ def _newest_epoch(runs: Sequence[Run], histories: Sequence[History]) -> int:
 
 def _shown_epochs(epochs: Sequence[int], histories: Sequence[History], classes: int) -> list[int]:
     """Return all recorded epochs; of too many, every k-th with the first one, and the last one of each run."""
-    numbers_per_epoch = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(histories)
+    numbers_per_epoch = (_LISTS_BY_CLASS * classes + _FIXED_NUMBERS_PER_EPOCH) * len(histories)
     most_epochs = max(2, min(_MAX_EPOCHS, _MAX_NUMBERS // numbers_per_epoch))
     stride = math.ceil(len(epochs) / most_epochs)
     ends = {history.last_epoch for history in histories}
@@ -193,17 +201,16 @@ def _racer(
     config = run.config_if_readable()
     method = titles.method_title(config.method) if config else "this run"
     last = min(history.last_epoch, epochs[-1])
-    changes = titles.without_paths(titles.changed_settings(run, others))
-    values = titles.without_paths([titles.setting_in_words(key, config.get(key)) for key in varied] if config else [])
+    changes = titles.plain_words(titles.changed_settings(run, others))
+    values = titles.plain_words([titles.setting_in_words(key, config.get(key)) for key in varied] if config else [])
     title_parts = [name] if name else [method, *(values or changes[:1])]
+    about = [*(change for change in changes if change not in title_parts), f"seed {config.seed}"] if config else None
     return {
         "letter": letter,
         "name": titles.run_title(run),
         "method": method,
         "title": ", ".join(title_parts),
-        "about": [*(c for c in changes if c not in title_parts), f"seed {config.seed}"]
-        if config
-        else [run_diff.DAMAGED],
+        "about": about or [run_diff.DAMAGED],
         "state": state.name,
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,
@@ -214,7 +221,7 @@ def _racer(
         "kl": _column(history, "kl", epochs),
         "shares": _rows(history, "pi_hat", epochs),
         "priors": _rows(history, "class/prior", epochs),
-        "taken": _predicted_shares(history, epochs),
+        **_predicted_shares(run, history, epochs),
         **_novel_at_end(run, last, state.is_over),
         "margins": _rows(history, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
@@ -236,21 +243,79 @@ def _rows(history: History, name: str, epochs: Sequence[int]) -> list[list | Non
     return [[_number(x) for x in table.loc[epoch]] if epoch in table.index else None for epoch in epochs]
 
 
-def _predicted_shares(history: History, epochs: Sequence[int]) -> list[list | None] | None:
-    """Return the share of the unlabeled images predicted as each class, per epoch; None if not recorded."""
+def _predicted_shares(run: Run, history: History, epochs: Sequence[int]) -> dict[str, list[list | None] | None]:
+    """Return the share of the unlabeled images predicted as each id (`taken`), and the class of each id (`matched`).
+
+    Ids are those of the network's outputs, as in the estimated shares; the recorded counts are by matched class, which
+    another output may have in the next epoch. Runs without an estimate have these counts, and no `matched`. Lists have
+    one entry per epoch; None if not recorded.
+    """
     rows = _rows(history, "class/count_predicted", epochs)
     if rows is None:
-        return None
+        return {"taken": None, "matched": None}
+    matched = None
+    if "pi_hat" in history.vectors:
+        rows, matched = _predictions_by_output(run, epochs)
     totals = [sum(x or 0 for x in row) if row else 0 for row in rows]
-    return [[_number((x or 0) / total) for x in row] if total else None for row, total in zip(rows, totals)]
+    shares = [[_number((x or 0) / total) for x in row] if total else None for row, total in zip(rows, totals)]
+    return {"taken": shares if any(shares) else None, "matched": matched}
 
 
-def _novel_at_end(run: Run, epoch: int, is_over: bool) -> dict[str, float | int | None]:
+def _predictions_by_output(run: Run, epochs: Sequence[int]) -> tuple[list[list | None], list[list | None] | None]:
+    """Return (images predicted as each output, class of each output) per epoch; None where no snapshot says it."""
+    counts, classes = [None] * len(epochs), [None] * len(epochs)
+    stamp = fingerprint(run.folder / "split.npz")
+    try:
+        num_images = len(_read_truth(run.folder, stamp)[1])
+        config = run.config_if_readable()
+        is_aligned = config is None or catalog.method_info(config.method).seen_is_aligned
+    except UserError:
+        return counts, None
+    read_epochs = set(spread_epochs(epochs, _MAX_PREDICTIONS // max(1, num_images)))
+    for index, epoch in enumerate(epochs):
+        path = run.snapshots / f"epoch-{epoch:04d}.npz"
+        with suppress(UserError):
+            if epoch in read_epochs:
+                stamps = stamp, fingerprint(path)
+                counts[index], classes[index] = _count_outputs(run.folder, path, stamps, is_aligned)
+    return counts, classes if any(classes) else None
+
+
+@lru_cache(maxsize=MAX_RUNS)
+def _read_truth(folder: Path, stamp: object) -> tuple[Split, np.ndarray]:
+    """Return (split, class of each unlabeled image, -1 for unknown) of a run folder. stamp: of split.npz."""
+    split, targets = read_split(folder)
+    return split, split.judged(targets)
+
+
+@lru_cache(maxsize=4096)
+def _count_outputs(
+    folder: Path, path: Path, stamps: tuple[object, object], is_aligned: bool
+) -> tuple[list[int], list[int] | None]:
+    """Return (images predicted as each output, class of each output) of a snapshot; raises `UserError`.
+
+    stamps: of the split and of the snapshot. is_aligned: seen outputs are the seen classes, and novel outputs are
+    matched with novel classes; otherwise all are matched. The classes are None if no truth is known.
+    """
+    split, truth = _read_truth(folder, stamps[0])
+    predicted = read_arrays(path, ["predicted"])["predicted"].astype(np.int64)
+    check_ids(path.name, predicted, split.unlabeled, split.classes)
+    total, first = split.classes.total, split.classes.seen if is_aligned else 0
+    sizes = np.bincount(predicted, minlength=total)[:total]
+    is_known = (truth >= 0) & (truth < total) & (predicted < total)
+    if not is_known.any():
+        return sizes.tolist(), None
+    table = contingency(predicted[is_known], truth[is_known], total)
+    return sizes.tolist(), [*range(first), *(first + match_ids(table[first:, first:])).tolist()]
+
+
+def _novel_at_end(run: Run, epoch: int, is_over: bool) -> dict[str, float | int | list[list[int]] | None]:
     """Return what became of the novel images at the last epoch; None if the run goes on or no file says it.
 
-    mistaken: their share that gets a seen class. empty: novel ids that get almost none of the unlabeled images.
+    mistaken: their share that gets a seen class. empty: novel ids that get almost none of the unlabeled images. merged:
+    the novel classes of every novel id that gets more than half of the images of two or more of them.
     """
-    unknown = {"mistaken": None, "empty": None}
+    unknown = {"mistaken": None, "empty": None, "merged": None}
     try:
         split, targets = read_split(run.folder)
         predicted = read_arrays(run.snapshots / f"epoch-{epoch:04d}.npz", ["predicted"])["predicted"]
@@ -258,12 +323,22 @@ def _novel_at_end(run: Run, epoch: int, is_over: bool) -> dict[str, float | int 
     except UserError:
         return unknown
     seen, total = split.classes.seen, split.classes.total
-    is_novel = split.judged(targets) >= seen
+    truth = split.judged(targets)
+    is_novel = truth >= seen
     if not is_over or not is_novel.any():
         return unknown
     least = _ALMOST_EMPTY * is_novel.sum() / (total - seen)
     sizes = np.bincount(predicted, minlength=total)[seen:]
-    return {"mistaken": _number((predicted[is_novel] < seen).mean()), "empty": int((sizes < least).sum())}
+    classes_by_id: dict[int, list[int]] = {}
+    for novel in range(seen, total):
+        counts = np.bincount(predicted[truth == novel], minlength=1)
+        if 2 * counts.max() > counts.sum() and counts.argmax() >= seen:
+            classes_by_id.setdefault(int(counts.argmax()), []).append(novel)
+    return {
+        "mistaken": _number((predicted[is_novel] < seen).mean()),
+        "empty": int((sizes < least).sum()),
+        "merged": [classes for classes in classes_by_id.values() if len(classes) > 1],
+    }
 
 
 def _number(value) -> float | None:
@@ -275,9 +350,8 @@ def _number(value) -> float | None:
 
 def marks_of(history: History, is_over: bool) -> list[Mark]:
     """Return the marks of all that a run has recorded so far; the best accuracy is known when it is over."""
-    table = pd.DataFrame(
-        {name: history.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float
-    )
+    names = ("accuracy/seen", "accuracy/novel", "kl")
+    table = pd.DataFrame({name: history.column(name) for name in names}, dtype=float)
     marks = milestones.find_milestones(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
     return [mark for mark in marks if is_over or mark.kind != "best"]
 

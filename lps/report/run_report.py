@@ -13,7 +13,7 @@ import numpy as np
 from lps.analysis import clusters, differences, labels, naming, run_groups, run_index, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.charts import class_bars, confusion, group_tables, line_charts, palette
+from lps.charts import class_bars, confusion, group_tables, line_charts
 from lps.charts.event_log import EventLog, History
 from lps.charts.group_tables import SCORE_COLUMNS, Scoring
 from lps.charts.palette import LIGHT
@@ -36,7 +36,7 @@ _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
     "Each line is the mean of n runs at each epoch. The band is the range from the lowest run to the highest. The "
-    "values were recorded during training under the protocol ORCA. Seen accuracy is raw or "
+    "values were recorded during training under the default protocol. Seen accuracy is raw or "
     "matched, depending on the method."
 )
 _MISSING = "–"
@@ -280,14 +280,8 @@ def _pace_charts(config: Config, history: History) -> list[Block]:
     if len(history.epochs):
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
         figure = line_charts.pace(history, _axis_end(config, history), LIGHT)
-        blocks.append(
-            ChartBlock(
-                "Accuracy, KL, margins and thresholds",
-                figure,
-                alt,
-                "The band is the gap between seen and novel accuracy.",
-            )
-        )
+        note = "The band is the gap between seen and novel accuracy."
+        blocks.append(ChartBlock("Accuracy, KL, margins and thresholds", figure, alt, note))
     if len(history.pretrain) > 1:
         epochs = max(config.pretrain_epochs, int(history.pretrain.index[-1]))
         alt = "SimCLR loss and quality of the features over the epochs of pretraining"
@@ -373,19 +367,15 @@ def _describe_user_changes(decisions: naming.Naming) -> str:
 
 
 def report_of_comparison(
-    scored: Sequence[Scored],
-    left_out: Sequence[tuple[Run, str]],
-    scoring: Scoring,
-    now: datetime | None = None,
+    scored: Sequence[Scored], left_out: Sequence[tuple[Run, str]], scoring: Scoring, now: datetime | None = None
 ) -> str:
     """Render the report of scored runs. left_out: runs without scores and the reason."""
     groups = group_tables.sorted_groups(scored)
     members = [member for group in groups for member in (*group.members, *group.replaced)]
     methods = list(dict.fromkeys(catalog.method_info(group.config.method).title for group in groups))
     sets = list(dict.fromkeys(group.config.dataset for group in groups))
-    settings = {
-        group.label: provenance.shareable_settings(group.config) for group in groups
-    }  # the commands tell the seeds
+    # The commands tell the seeds
+    settings = {group.label: provenance.shareable_settings(group.config) for group in groups}
     table = Code("The table, on the machine of these runs", group_tables.compare_command(groups, scoring))
     sections = [
         Section("Compared runs", [Facts(_about_comparison(groups, members, scoring))]),
@@ -445,6 +435,9 @@ def _group_table(groups: Sequence[Group]) -> Table:
     published = f"Paper: {score_tables.ABOUT_PAPER_CELL}."
     marks = map(sentence, score_tables.about_marks(groups))
     notes = [caption, *marks, *[published] * has_paper, *map(sentence, score_tables.table_notes(groups, scoring=False))]
+    labels = map(group_tables.group_label, groups)
+    if symbols := titles.explain_symbols(labels, (group.config.method for group in groups)):
+        notes.append(f"The page Compare writes settings as symbols: {symbols}.")
     return Table("", heads, rows, notes, bold)
 
 
@@ -467,17 +460,18 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
 def curve_charts(groups: Sequence[Group]) -> list[Block]:
     """Draw one chart per measurement; a group has the same colour in all of them."""
     histories = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
-    colors = palette.many_colors(len(groups), LIGHT)
+    members = {clean_line(group.label): group.members for group in groups}
+    scored = [member for group in groups for member in (*group.members, *group.replaced)]
+    color_by_curve = group_tables.curve_colors(members, scored, LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:
         tables = [group_tables.curve_table(group_histories, name, "range") for group_histories in histories]
-        drawn = [i for i, table in enumerate(tables) if len(table)]
-        if not drawn:
+        curves = [line_charts.GroupCurve(label, table) for label, table in zip(members, tables) if len(table)]
+        if not curves:
             continue
-        curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in drawn]
         epochs = max(int(curve.table.index[-1]) for curve in curves)
         tick_format = group_tables.tick_format(name, curves)
-        figure = line_charts.curves_of_groups(curves, epochs, tick_format, LIGHT, [colors[i] for i in drawn])
+        figure = line_charts.curves_of_groups(curves, epochs, tick_format, LIGHT, color_by_curve)
         title = measurement_name(name)
         blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Paragraphs([_ABOUT_CURVES])] if blocks else []

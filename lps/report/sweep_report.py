@@ -56,7 +56,7 @@ def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: d
     """Render the report of a sweep; its unfinished runs are listed."""
     request = sweeps.from_record(sweep.request)
     items = sweeps.plan_unchecked_sweep(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
-    finished = [item.run for item in items if item.state and item.state.name == "finished"]
+    finished = [item.run for item in items if item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     score_by_run = {member.run.id: member for member in scored}
     item_facts = [_run_facts(item, score_by_run) for item in items]
@@ -89,7 +89,7 @@ def _run_facts(item: sweeps.Item, score_by_run: dict[str, Scored]) -> _RunFacts:
         item.label,
         item.config,
         item.run,
-        item.state or State("missing"),
+        item.state,
         provenance.machine_of(item.run),
         costs.run_seconds(item.run),
         score_by_run.get(item.run.id),
@@ -156,12 +156,8 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
     shared, differing = _shared_and_differing(settings)
     blocks: list[Block] = []
     if differing:
-        rows = [
-            list(row)
-            for row in dict.fromkeys(
-                tuple(_text(settings_of_run, key) for key in differing) for settings_of_run in settings
-            )
-        ]
+        texts = [tuple(_text(settings_of_run, key) for key in differing) for settings_of_run in settings]
+        rows = [list(row) for row in dict.fromkeys(texts)]
         notes = ["– means that a method has no such setting."]
         blocks.append(Table("Settings that differ", differing, rows, notes, words=len(differing)))
     rows = [[key, text_of(value)] for key, value in shared.items()]
@@ -195,24 +191,13 @@ def _cost(item_facts: Sequence[_RunFacts]) -> list[Block]:
     run_seconds = [item.seconds for item in item_facts if item.seconds is not None]
     training_seconds = sum(item.scored.time for item in item_facts if item.scored)
     rows = [(title, _counted(item_facts, key)) for key, title in _MACHINE_FACTS.items()]
-    total = (
-        f"{estimated(sum(run_seconds))} in {counted(len(run_seconds), 'run')}, pretraining included"
-        if run_seconds
-        else _MISSING
-    )
-    rows += [
-        ("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if run_seconds else total)
-    ]
-    rows += [
-        (
-            "Training",
-            f"{estimated(training_seconds)} of training and evaluation in finished runs"
-            if training_seconds
-            else _MISSING,
-        )
-    ]
+    total = f"{estimated(sum(run_seconds))} in {counted(len(run_seconds), 'run')}, pretraining included; "
+    total += "summed over runs, even if some ran at the same time"
+    training = f"{estimated(training_seconds)} of training and evaluation in finished runs"
     size = sum(disk.folder_bytes(item.run.folder) for item in item_facts if item.run)
-    return [Facts([*rows, ("Disk", data_size(size)), *_speeds(item_facts)])]
+    rows += [("Time of the runs", total if run_seconds else _MISSING)]
+    rows += [("Training", training if training_seconds else _MISSING), ("Disk", data_size(size))]
+    return [Facts([*rows, *_speeds(item_facts)])]
 
 
 def _counted(item_facts: Sequence[_RunFacts], key: str) -> str:

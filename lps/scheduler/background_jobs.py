@@ -21,14 +21,13 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
 from lps.files import disk
-from lps.files.atomic import as_user_error, clean_line, write_json
+from lps.files.atomic import as_user_error, clean_line, read_json, write_json
 from lps.files.locks import try_lock
 from lps.machine import detached_jobs
 from lps.scheduler.costs import Span
 from lps.settings import cli_args
 from lps.settings.config import Config, configure
 from lps.store.desired_state import stored_number
-from lps.store.runs import Run
 
 _KINDS = {  # folder beside the runs -> title of its jobs, and suffix of their results
     ".counts": ("Search for the number of classes", ".json"),
@@ -41,12 +40,14 @@ _NOTHING_REMAINS = "the next one starts from the beginning"
 _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
 _PATIENCE_S = 10.0  # between the request to end and the kill
 _TICK_S = 1.0  # between two records of progress
+_ENDS = ("left_s", "least_s", "most_s")  # of a record of progress: the fields of the time left, a `Span`
 _PHASES = {
     "prepare": "loading libraries and data (up to a minute)",
     "pretrain": "pretraining",
     "features": "reading pictures",
     "count": "clustering",
     "compare": "comparing pictures",
+    "model": "loading the model",
     "predict": "predicting",
     "export": "writing the model",
 }
@@ -132,8 +133,8 @@ class Cancelled(Exception):
 class BackgroundJob:
     """A job that is working, or ended within a day. state: see `detached_jobs.JobState`.
 
-    phase, share, time_left: of a working job. share: completed share of its phase, None if unknown. started: unix
-    seconds. remains: what remains if it is cancelled, in words.
+    phase, share, time_left, done: of a working job. share: completed share of its phase, None if unknown. done: the
+    same in words, "12 of 300 pictures". started: unix seconds. remains: what remains if it is cancelled, in words.
     """
 
     path: Path
@@ -146,6 +147,7 @@ class BackgroundJob:
     started: float | None = None
     message: str = ""
     remains: str = ""
+    done: str = ""
 
     @property
     def id(self) -> str:
@@ -161,7 +163,7 @@ class BackgroundJob:
 
     @property
     def phase_in_words(self) -> str:
-        return _PHASES.get(self.phase, _PHASES["prepare"])
+        return ", ".join(filter(None, [_PHASES.get(self.phase, _PHASES["prepare"]), self.done]))
 
 
 def remains_in_words(config: Config) -> str:
@@ -205,7 +207,7 @@ def cancel_job(job: BackgroundJob) -> None:
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
-    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), detached_jobs.job_state(path)
+    progress, job_state = read_json(path.with_suffix(_PROGRESS)), detached_jobs.job_state(path)
     subject = _subject_in(progress)
     started, written = (stored_number(progress.get(key)) for key in ("began", "time"))
     if job_state.state == "absent" or job_state.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
@@ -217,11 +219,11 @@ def job_at(path: Path, now: float) -> BackgroundJob | None:
     share, phase = stored_number(progress.get("share")), progress.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
-    ends = [stored_number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
+    ends = [stored_number(progress.get(key)) for key in _ENDS]
     has_estimate = None not in ends and written is not None
     time_left = Span(*ends).after(max(0.0, now - written)) if has_estimate else None
-    remains = clean_line(subject.remains)
-    return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, started, remains=remains)
+    texts = {"remains": clean_line(subject.remains), "done": clean_line(progress.get("done") or "", 80)}
+    return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, started, **texts)
 
 
 def _subject_in(stored: dict) -> JobSubject:
@@ -247,24 +249,16 @@ class JobProgress:
         self._started = time.time() if started is None else started
         self._written, self._phase = 0.0, ""
 
-    def report(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
-        """Record the progress. share: of the phase; time_left: of the whole job."""
+    def report(self, phase: str, share: float | None = None, time_left: Span | None = None, done: str = "") -> None:
+        """Record the progress. share: of the phase; time_left: of the whole job; done: see `BackgroundJob`."""
         self._show(_PHASES[phase], share, time_left)
         if phase == self._phase and time.monotonic() - self._written < _TICK_S:
             return
         self._written, self._phase = time.monotonic(), phase
-        record = {"phase": phase, "share": share, "time": time.time(), "began": self._started}
-        ends = (
-            {}
-            if time_left is None
-            else {"left_s": time_left.likely, "least_s": time_left.least, "most_s": time_left.most}
-        )
-        subject_fields = {
-            "what": self._subject.name,
-            "kept": self._subject.remains,
-            "settings": dict(self._subject.settings),
-        }
-        write_json(self._path.with_suffix(_PROGRESS), record | ends | subject_fields)
+        record = {"phase": phase, "share": share, "done": done, "time": time.time(), "began": self._started}
+        ends = dict(zip(_ENDS, time_left or ()))
+        subject = {"what": self._subject.name, "kept": self._subject.remains, "settings": dict(self._subject.settings)}
+        write_json(self._path.with_suffix(_PROGRESS), record | ends | subject)
 
     def should_stop(self) -> bool:
         return detached_jobs.is_cancelled(self._path)
@@ -277,7 +271,7 @@ class JobProgress:
 
 def progress_of(path: Path) -> JobProgress:
     """Return the progress of the job of this process; the file already holds the subject."""
-    record = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}")
+    record = read_json(path.with_suffix(_PROGRESS))
     return JobProgress(path, _subject_in(record), started=_started_in(record))
 
 
@@ -305,7 +299,7 @@ def working_on(
                 path.with_suffix(detached_jobs.STOP).unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
                 detached_jobs.note_worker(lock, os.getpid())
-            record = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}") if is_begun else {}
+            record = read_json(path.with_suffix(_PROGRESS)) if is_begun else {}
             progress = JobProgress(path, subject_of(config), show, _started_in(record))
             progress.report("prepare")
         yield progress

@@ -26,30 +26,24 @@ from lps.store.runs import Run
 from lps.wording import estimated, estimated_range
 
 START_S = 7.0  # seconds from a process to its first event; ten runs on two shared cores took 6.9 to 41.9
+_PRETRAINING = ("wait", "pretrain")  # phases: another run makes the same start weights, or this one
 ENDING_S = 5.0  # from the last step to the end of the process
 # A range goes from seconds / factor to seconds * factor, with a factor for each source of the estimate.
-SPREAD = 1.1  # the measured speed of this run
+_SPREAD = 1.1  # the measured speed of this run
 _ALIKE = 1.25  # runs with equal work per epoch
 _OTHERS = 2.0  # other runs, or other machines
 ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its speed is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
 _UNKNOWN = 15.0  # a range of more than this factor is no estimate
-NO_ESTIMATE = "no estimate of the time yet: no similar run has finished here"
+NO_ESTIMATE = "no estimate of the time yet"
 _BUSY = 1.25  # load per core above which other programs are named as the reason for a wide range
 
 _SETTINGS_IGNORED_IN_MATCH = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
 _WORK += ("split.imbalance",)
-_START = (
-    "dataset",
-    "network.name",
-    "pretrain.",
-    "views",
-    "precision",
-    "threads",
-    "split.imbalance",
-)  # of start weights
+# Of start weights.
+_START = ("dataset", "network.name", "pretrain.", "views", "precision", "threads", "split.imbalance")
 
 # Microseconds of one core for a pixel of an image in an epoch: of pretraining, and of training by LPS with the stages
 # frozen that the recipes freeze. Processor time of two more epochs, 300 pictures of 32 x 32, batches of 128, two quiet
@@ -60,14 +54,8 @@ _MICROSECONDS = {"digits_resnet": (1.5, 2.4), "cifar_resnet18": (34.0, 21.0)}
 # 128 x 128 (AMD EPYC, other work on it, 768 views). And what an epoch of LPS on stored features takes for a picture.
 _STORED_MICROSECONDS = {"efficientnet_lite0": 0.2, "given": 0.0}  # own embeddings pass no backbone
 _HEAD_S = 180e-6
-_FEATURE_STORE_SETTINGS = (
-    "dataset",
-    "network.name",
-    "network.image_size",
-    "network.start",
-    "network.checkpoint",
-    "views",
-)
+_FEATURE_STORE_SETTINGS = ("dataset", "network.name", "network.image_size", "network.start", "network.checkpoint")
+_FEATURE_STORE_SETTINGS += ("views",)
 
 
 class Span(NamedTuple):
@@ -155,16 +143,31 @@ class KnownCosts:
         ratio = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
         has_equal_work = all(_work_settings(speed.config) == _work_settings(config) for speed in nearest)
         spread = max(_ALIKE if has_equal_work else _OTHERS, spread, ratio, *(speed.spread for speed in nearest))
-        epoch_s, start = median(speed.epoch_s for speed in nearest), start_weights_key(config)
+        epoch_s = median(speed.epoch_s for speed in nearest)
         if pretrains is None:
-            pretrains = start is not None and not any(
-                start in known_starts for known_starts in (pretrained_starts, self._finished, self._running)
-            )
+            pretrains = self.is_pretrained_first(config, pretrained_starts)
         if pretrains:
             pretrain_epoch_s = _pretrain_seconds(nearest) or _pretrain_seconds(speeds[cost_kind(config)])
             seconds += config.pretrain_epochs * median(pretrain_epoch_s or [epoch_s * pretraining_share(config)])
         spans = (Span.about(slowdown * duration, spread, load) for duration in (seconds, epoch_s * config.epochs))
         return Cost(*spans, config.epochs, nearest)
+
+    def estimate_all(self, configs: Iterable[Config]) -> list[Cost | None]:
+        """Return the costs of runs that start one after another; of those with equal start weights, one pretrains."""
+        expected, pretrained_starts = [], set()
+        for config in configs:
+            expected.append(self.estimate(config, pretrained_starts))
+            pretrained_starts.add(start_weights_key(config))
+        return expected
+
+    def is_pretrained_first(self, config: Config, pretrained_starts: Collection = ()) -> bool:
+        """Return whether a run with these settings pretrains, because no known run has made its start weights.
+
+        pretrained_starts: as in `estimate`.
+        """
+        start = start_weights_key(config)
+        known_starts = (pretrained_starts, self._finished, self._running)
+        return start is not None and not any(start in starts for starts in known_starts)
 
     def _slowdown(self, config: Config) -> float:
         """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
@@ -184,16 +187,14 @@ class KnownCosts:
         now: unix seconds. Returns None without an estimate.
         """
         share, phase_left_s = progress.share or 0.0, progress.left_s(now)
-        is_over, phase_span = (
-            share >= 1,
-            None if phase_left_s is None else Span.about(phase_left_s, _phase_spread(share)),
-        )
+        phase_span = None if phase_left_s is None else Span.about(phase_left_s, _phase_spread(share))
+        is_over = share >= 1
         if progress.phase == "train" and (is_over or phase_span):
             return Span.about(ENDING_S) if is_over else phase_span
         config = run.config_if_readable()
-        estimate = config and self.estimate(config, pretrains=True if progress.phase == "pretrain" else None)
+        estimate = config and self.estimate(config, pretrains=True if progress.phase in _PRETRAINING else None)
         training = estimate.training if estimate else _training_after_features(config, progress)
-        if training and progress.phase in ("features", "pretrain") and (is_over or phase_span):
+        if training and progress.phase in ("features", *_PRETRAINING) and (is_over or phase_span):
             return (Span.about(0.0) if is_over else phase_span).plus(training).plus(Span.about(ENDING_S))
         if estimate is None:
             return None
@@ -287,8 +288,16 @@ def speed_now(config: Config | None, progress: RunProgress) -> RunSpeed | None:
     return None
 
 
+def job_time_left(seconds: float, share: float) -> Span:
+    """Return the time left of a background job, by its own speed in this phase, of which `share` is done.
+
+    Other programs have priority over jobs, and a job at the end still has to write its result.
+    """
+    return Span.about(seconds, _phase_spread(share), load_per_core()).plus(Span(0.0, 0.0, ENDING_S))
+
+
 def _phase_spread(share: float) -> float:
-    return _EARLY_SPREAD if share < _EARLY else SPREAD
+    return _EARLY_SPREAD if share < _EARLY else _SPREAD
 
 
 def finished_speeds(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[RunSpeed]:
@@ -330,11 +339,10 @@ def _speed_of(run: Run, config: Config, seconds: float) -> RunSpeed:
         return unknown
     first, previous = head[-1], head[-2]
     epochs_after_first = last["epoch"] - first["epoch"]
-    epoch_s = (
-        (last["time"] - first["time"]) / epochs_after_first
-        if epochs_after_first > 0
-        else first["time"] - previous["time"]
-    )
+    if epochs_after_first > 0:
+        epoch_s = (last["time"] - first["time"]) / epochs_after_first
+    else:
+        epoch_s = first["time"] - previous["time"]
     pretrain_events = [
         i for i, e in enumerate(head) if e["kind"] == "pretrain" and "pretrain/reused" not in e["values"]
     ]
@@ -391,11 +399,9 @@ def _store_seconds(config: Config, images: int, cores: int) -> float | None:
     if missing == 0 or speeds:
         return missing * min(speeds, default=0.0)
     microseconds = _STORED_MICROSECONDS.get(config.network_name)
-    return (
-        None
-        if microseconds is None
-        else missing * microseconds * 1e-6 * (config.network_image_size or 224) ** 2 / max(1, cores)
-    )
+    if microseconds is None:
+        return None
+    return missing * microseconds * 1e-6 * (config.network_image_size or 224) ** 2 / max(1, cores)
 
 
 def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: str) -> bool:
@@ -418,9 +424,13 @@ def parallel_duration(spans: Iterable[Span], slots: int) -> Span:
 
 
 def source_in_words(span: Span) -> str:
-    """Return what the estimate of planned runs is from, and how a wide range becomes narrower."""
-    narrower = "; the range gets narrower once one of the new runs has finished" if is_wide(span) else ""
-    return f"estimated from finished and recorded runs{narrower}"
+    """Return what the estimate of planned runs is from, why a range is wide, and what changes it."""
+    source = "estimated from finished and recorded runs"
+    if not is_wide(span):
+        return source
+    growth = ", and grows with their load" if _is_busy() else ""
+    narrower = "it gets narrower once one of the new runs has finished"
+    return f"{source}; the range is wide because {wide_cause()}{growth}; {narrower}"
 
 
 def wide_reason(span: Span) -> str:
@@ -430,7 +440,11 @@ def wide_reason(span: Span) -> str:
 
 def wide_cause() -> str:
     """Return why ranges are wide now."""
-    return "other programs use the processor" if load_per_core() > _BUSY else "no similar run has finished here"
+    return "other programs or runs use the processor" if _is_busy() else "no similar run has finished here"
+
+
+def _is_busy() -> bool:
+    return load_per_core() > _BUSY
 
 
 def is_wide(span: Span) -> bool:
@@ -441,6 +455,13 @@ def is_wide(span: Span) -> bool:
 def is_unknown(span: Span) -> bool:
     """Return whether the range is too wide to be an estimate, as without a similar run on a busy machine."""
     return span.most > _UNKNOWN * max(span.least, _SHORT_S)
+
+
+def duration_in_words(span: Span) -> str:
+    """Return "about 4 min"; for a range that is too wide, that there is no estimate, and why."""
+    if is_unknown(span):
+        return f"{NO_ESTIMATE}: {wide_cause()}"
+    return f"about {span_in_words(span)}"
 
 
 def span_in_words(span: Span) -> str:

@@ -67,7 +67,7 @@ ADVICE = {
     ),
     "diverged": Advice(
         "Training diverged",
-        "The loss became infinite or NaN; the learning rate is probably too large.",
+        "The learning rate is probably too large.",
         "Launch a copy with a tenth of the learning rate; a resumed run would diverge again.",
         COPY,
         "Copy with a smaller learning rate",

@@ -22,7 +22,7 @@ from pathlib import Path
 from lps.cluster import executors, job_options
 from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError, shorten, shown
-from lps.files.atomic import disk_error_in_words
+from lps.files.atomic import disk_error_in_words, read_json
 from lps.files.locks import boot_id, is_held, try_lock
 from lps.files.program_location import SOURCE
 from lps.machine.devices import available_cores, check_device
@@ -252,12 +252,12 @@ def ensure_daemon(root: Path) -> None:
 
 
 def _wake_runner(run: Run) -> None:
-    _wake(run, "process.json", "runner")
+    _wake(run.folder, "process.json", "runner")
 
 
 def _wake_daemon(root: Path) -> None:
     if is_held(root / ".waker.lock"):
-        _wake(Run(root), ".waker.lock", "waker")
+        _wake(root, ".waker.lock", "waker")
 
 
 _STARTED_AS = {  # the second name was used up to 0.3.0; such processes may still exist
@@ -266,21 +266,18 @@ _STARTED_AS = {  # the second name was used up to 0.3.0; such processes may stil
 }
 
 
-def _wake(run: Run, name: str, process_name: str) -> None:
-    """Resume a suspended process of ours: the one that recorded itself in the file `name` as `process_name`.
+def _wake(folder: Path, name: str, process_name: str) -> None:
+    """Resume a suspended process of ours: the one that recorded itself in `folder / name` as `process_name`.
 
     If no living process is recorded there, it may have been suspended too early: look for its command line.
     """
-    record = run.read_json(name)
-    pid, ticks = (
-        positive_integer(record.get(f"{process_name}_pid")),
-        positive_integer(record.get(f"{process_name}_ticks")),
-    )
+    record = read_json(folder / name)
+    pid, ticks = (positive_integer(record.get(f"{process_name}_{key}")) for key in ("pid", "ticks"))
     if record.get("boot_id") == boot_id() and pid and start_ticks(pid) == ticks:
         wake_one(pid, ticks)
         return
     for module in _STARTED_AS[process_name]:
-        for process in find_by_command_words("-m", module, str(run.folder.resolve())):
+        for process in find_by_command_words("-m", module, str(folder.resolve())):
             wake_one(process, start_ticks(process))
 
 
@@ -355,11 +352,8 @@ def _start_daemon(root: Path, trainer) -> None:
     lock = try_lock(path)
     if lock is not None:
         try:
-            _detach(
-                ["lps.scheduler.queue_daemon", str(root), "--lock", str(lock), "--", *trainer],
-                (lock,),
-                "reaper of the queue daemon",
-            )
+            command = ["lps.scheduler.queue_daemon", str(root), "--lock", str(lock), "--", *trainer]
+            _detach(command, (lock,), "reaper of the queue daemon")
         finally:
             os.close(lock)
 

@@ -293,11 +293,9 @@ def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
     if not snapshot.switch.paused or not num_waiting:
         return _end_in_words(snapshot, now, "done", len(snapshot.running) + num_waiting)
     waiting_text = "waiting runs start when the queue resumes"
-    return (
-        f"{_end_in_words(snapshot, now, 'end of the current runs', len(snapshot.running))}; {waiting_text}"
-        if snapshot.running
-        else waiting_text
-    )
+    if not snapshot.running:
+        return waiting_text
+    return f"{_end_in_words(snapshot, now, 'end of the current runs', len(snapshot.running))}; {waiting_text}"
 
 
 def _end_in_words(snapshot: QueueSnapshot, now: float, subject: str, count: int) -> str:

@@ -41,7 +41,8 @@ def check_config(config: Config, on_this_machine: bool = True) -> Split:
         devices.check_device(config.device, config.processes)
     backbone_names.check_file(config.network_checkpoint)
     split, truth = _read_split(config)
-    first_prior(config, split, truth)
+    if not (config.split_confirmed and config.prior == "given"):  # `continued_training` knows its new seen classes
+        first_prior(config, split, truth)
     return split
 
 
@@ -57,13 +58,15 @@ def start_warnings(*configs: Config) -> list[str]:
     Runs with equal settings of the data, the split and the pseudo-labels are checked once.
     """
     checks = _imbalance_warnings, _threshold_warnings, _novel_class_warnings
-    kinds = _one_of_each_kind(configs, lambda key: key.startswith(_START_SETTINGS))
+    kinds = one_of_each_kind(configs, lambda key: key.startswith(_START_SETTINGS))
     return list(dict.fromkeys(sentence for config in kinds for check in checks for sentence in check(config)))
 
 
-def _one_of_each_kind(configs: Iterable[Config], counts: Callable[[str], bool]) -> list[Config]:
-    """Return one config for every combination of the settings for which `counts` is true."""
-    config_by_kind = {str([pair for pair in config.flat().items() if counts(pair[0])]): config for config in configs}
+def one_of_each_kind(configs: Iterable[Config], counts: Callable[[str], bool]) -> list[Config]:
+    """Return the first config of every combination of the settings for which `counts` is true."""
+    config_by_kind: dict[str, Config] = {}
+    for config in configs:
+        config_by_kind.setdefault(str([pair for pair in config.flat().items() if counts(pair[0])]), config)
     return list(config_by_kind.values())
 
 
@@ -129,7 +132,7 @@ def memory_warnings(configs: Iterable[Config]) -> list[str]:
     Runs with equal settings (`_MEMORY_SETTINGS`) are checked once. Warnings do not block the start: weights may exist
     already, and the memory of a step is an estimate.
     """
-    kinds = _one_of_each_kind(configs, _MEMORY_SETTINGS.__contains__)
+    kinds = one_of_each_kind(configs, _MEMORY_SETTINGS.__contains__)
     return list(dict.fromkeys(warning for config in kinds for warning in _memory_warnings_of_run(config)))
 
 

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_whole, shorten
 from lps.files import versions
-from lps.files.atomic import as_user_error, clean_line, write_json
+from lps.files.atomic import as_user_error, clean_line, read_json, write_json
 from lps.files.folder_cache import FolderCache
 from lps.files.locks import is_held, try_lock
 from lps.store.desired_state import MAX_PRIORITY, DesiredState, positive_integer, stored_number
@@ -178,21 +178,15 @@ def write_desired_state(run: Run, desired: DesiredState) -> None:
 
 
 def check_retries(number: int) -> int:
-    return _check_whole("retries", number, 0, MAX_RETRIES)
+    return check_whole("retries", number, 0, MAX_RETRIES)
 
 
 def check_priority(number: int) -> int:
-    return _check_whole("priority", number, -MAX_PRIORITY, MAX_PRIORITY, "; higher priorities start first")
+    return check_whole("priority", number, -MAX_PRIORITY, MAX_PRIORITY, "; higher priorities start first")
 
 
 def check_cpu_slots(number: int, name: str = "slots") -> int:
-    return _check_whole(name, number, 1, MAX_CPU_SLOTS)
-
-
-def _check_whole(name: str, number: int, least: int, most: int, hint: str = "") -> int:
-    if type(number) is not int or not least <= number <= most:
-        raise UserError(name, f"{shorten(number)} is not a whole number from {least} to {most}{hint}")
-    return number
+    return check_whole(name, number, 1, MAX_CPU_SLOTS)
 
 
 # ---------------------------------------------------------------------------------------------------- change
@@ -267,7 +261,7 @@ def _store_cpu_slots(root: Path, number: int | None) -> None:
 
 def _write_switch(root: Path, switch: Switch) -> None:
     """Write the switch; the caller holds the queue lock. Raises `UserError` if a newer version wrote the file."""
-    version = Run(Path(root)).read_json(SWITCH).get("version")
+    version = read_json(Path(root) / SWITCH).get("version")
     if versions.is_newer("queue", version):
         versions.check_version("queue", version, SWITCH)
     values = {"paused": switch.paused, "time": switch.since, "cpu_slots": switch.cpu_slots}
@@ -279,7 +273,7 @@ def read_switch(root: Path) -> Switch:
     path = Path(root) / SWITCH
     if not os.path.lexists(path):
         return Switch()
-    stored = Run(Path(root)).read_json(SWITCH)
+    stored = read_json(path)
     since, slots = stored.get("time"), stored.get("cpu_slots")
     damaged = Switch(problem=f"{SWITCH} is damaged and was ignored: the queue is not paused")
     if type(stored.get("paused")) is not bool:

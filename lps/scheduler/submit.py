@@ -5,7 +5,6 @@ checks its input again (`Config.from_json`, `lps.data.training_data`), because b
 users may edit, and perhaps another machine.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -65,11 +64,12 @@ def check_configs(
     """
     shared = [key for key in protocol_parameters() if key not in _UNCHECKED]
     # One data set after the other: only the newest ones stay in memory.
-    for config in sorted(_distinct(configs, shared), key=lambda config: (config.dataset, config.dataset_path or "")):
+    kinds = preflight.one_of_each_kind(configs, shared.__contains__)
+    for config in sorted(kinds, key=lambda config: (config.dataset, config.dataset_path or "")):
         if fetch:
             sources.fetch(config.dataset, config.dataset_path)
         preflight.check_config(config, on_this_machine)
-    for config in _distinct(configs, _START_WEIGHT_SETTINGS) if check_start else ():
+    for config in preflight.one_of_each_kind(configs, _START_WEIGHT_SETTINGS.__contains__) if check_start else ():
         check_start(config)
 
 
@@ -98,12 +98,3 @@ def create_runs(
         if run.state().name == "queued":
             launcher.launch(run, *trainer_arguments, **request)
     return runs
-
-
-def _distinct(configs: Sequence[Config], keys: Sequence[str]) -> list[Config]:
-    """Return the first config of every combination of these settings."""
-    config_by_digest: dict[str, Config] = {}
-    for config in configs:
-        flat = config.flat()
-        config_by_digest.setdefault(json.dumps([flat[key] for key in keys]), config)
-    return list(config_by_digest.values())

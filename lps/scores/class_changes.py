@@ -1,13 +1,14 @@
 """Compare two runs class by class, on the pictures without a label that both predict. NumPy only."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lps.wording import counted
+from lps.wording import counted, listed
 
+_GROWTH, _FEWEST_NEW = 0.2, 5  # share of its pictures and number of pictures by which a class has to grow to be named
 _CHANCE = 0.05  # p-value above which a difference of two runs is said to be possible by chance
 
 
@@ -44,6 +45,19 @@ def compare_classes(
     return changes
 
 
+def growth_in_words(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Name the classes that grew clearly: "cat grew from 45 to 63 pictures"; "" if none did.
+
+    before, after: number of pictures by class.
+    """
+    grown = [
+        f"{name} grew from {count:,} to {counted(after[name], 'picture')}"
+        for name, count in before.items()
+        if name in after and count and after[name] - count >= max(_FEWEST_NEW, _GROWTH * count)
+    ]
+    return listed(grown) if grown else ""
+
+
 def compare_in_words(changes: Sequence[ClassChange]) -> str:
     """Say how many withheld labels each run predicts correctly, with n; these are the same labels for both."""
     names = ("withheld", "right_before", "right_after", "lost")
@@ -68,23 +82,23 @@ def changes_in_words(changes: Sequence[ClassChange]) -> str:
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]
     better = [change for change in measured if change.right_after > change.right_before]
-    parts = [
-        f"{word} for " + ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in some)
-        for word, some in (("fewer", worse), ("more", better))
-        if some
-    ]
-    listed = ", and ".join(parts)
-    sentences = [f"Correct predictions of withheld labels: {listed}."] if worse else []
-    if measured and not worse:
-        sentences.append(
-            f"No class with withheld labels got worse ({len(measured)} checked): none has fewer correct predictions of "
-            "these labels than in the run that this one continues" + (f"; {listed}." if better else ".")
-        )
+    fewer, more = (
+        ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in some)
+        for some in (worse, better)
+    )
+    sentences = []
+    if worse:
+        more = f", and more for {more}" if better else ""
+        sentences.append(f"Correct predictions of withheld labels: fewer for {fewer}{more}.")
+    elif measured:
+        more = f"; better: {more}" if better else ""
+        sentences.append(f"No class with withheld labels got worse ({len(measured)} checked){more}.")
     smaller_classes = [change for change in changes if not change.withheld and change.stayed < change.before]
     if smaller_classes:
         moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in smaller_classes)
         sentences.append(
-            "Some classes have no withheld labels, and some of their pictures are now predicted as another class: "
-            f"{moved}. Check these classes on Clusters."
+            "In classes without withheld labels, some pictures that the run before put there, and that still have no "
+            f"label, are now in another class: {moved}. This is expected, but some of these changes can be wrong. To "
+            "check, open a class below and choose Least confident."
         )
     return " ".join(sentences)

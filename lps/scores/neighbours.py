@@ -64,9 +64,8 @@ def recall_in_words(recall: float | None) -> str:
     """Describe how many neighbours were found; "" if all were."""
     if recall is None:
         return ""
-    return (
-        f"the fast search found {100 * recall:.1f} % of the true nearest neighbours, measured on {_QUERIES:,} pictures"
-    )
+    found = f"{100 * recall:.1f} % of the true nearest neighbours"
+    return f"the fast search found {found}, measured on {_QUERIES:,} pictures"
 
 
 def _search_exactly(

@@ -13,13 +13,18 @@ from lps.data.classes import Classes
 from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match_ids, matched_accuracy
 
 PROTOCOLS = {
-    "orca": "seen: agreement; novel: own matching; all: one matching over everything",
-    "gcd_v1": "seen and novel: own matching each; all: their weighted mean",
+    "orca": (
+        "seen: the predicted class must be the true one; novel: clusters and classes are matched on novel images "
+        "alone; all: one matching over all images"
+    ),
+    "gcd_v1": "seen and novel: clusters and classes are matched on each alone; all: their weighted mean",
     "gcd_v2": "one matching over all images, evaluated on seen and on novel images",
     "gcd_v2_balanced": "like gcd_v2, but averaged over classes instead of images",
     "strict": "like orca, but a novel image predicted as a seen class is wrong, and vice versa",
 }
-ABOUT_LOW_ALL = f"By ORCA, the default protocol, All can be below both Seen and Novel ({PROTOCOLS['orca']})"
+ABOUT_LOW_ALL = (
+    f"By the default protocol, that of ORCA's paper, All can be below both Seen and Novel ({PROTOCOLS['orca']})"
+)
 _NAN = float("nan")
 
 
@@ -77,12 +82,7 @@ def _mapped(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.nd
 
 
 def _score(
-    predicted: np.ndarray,
-    truth: np.ndarray,
-    mapped: np.ndarray,
-    classes: Classes,
-    protocol: str,
-    seen_is_matched: bool,
+    predicted: np.ndarray, truth: np.ndarray, mapped: np.ndarray, classes: Classes, protocol: str, seen_is_matched: bool
 ) -> Scores:
     """Return `score` for known truth; mapped: see `_mapped`."""
     size = _size(predicted, truth, classes)
@@ -133,7 +133,6 @@ def open_world(
     """Return the measurements of one evaluation, by event name: the orca scores, and per-class values.
 
     sizes: training images of every class, by class id, for `accuracy_by_size`; None leaves these scores out.
-
     Images of unknown truth (-1) are left out; empty when no truth is known.
     """
     predicted, truth = _drop_unknown(predicted, truth)
@@ -166,11 +165,9 @@ def _matched_without(predicted, truth, part, crossed, size) -> float:
     is_counted = part & ~crossed
     if not part.any():
         return _NAN
-    return (
-        matched_accuracy(predicted[is_counted], truth[is_counted], size) * is_counted.sum() / part.sum()
-        if is_counted.any()
-        else 0.0
-    )
+    if not is_counted.any():
+        return 0.0
+    return matched_accuracy(predicted[is_counted], truth[is_counted], size) * is_counted.sum() / part.sum()
 
 
 def _agreement(ids, truth, part) -> float:

@@ -61,7 +61,7 @@ class Config:
     )
     device: str = _setting("auto", "processor that trains: auto, cpu, cuda or cuda:N")
     epochs: int = _setting(
-        200, "passes over the labeled images", minimum=1, maximum=MAX_EPOCHS, larger="slower, usually better"
+        200, "passes over the labeled data", minimum=1, maximum=MAX_EPOCHS, larger="slower, usually better"
     )
     batch_size: int = _setting(512, "images per step, labeled and unlabeled together", minimum=2, maximum=65_536)
     optimizer: str = _setting(
@@ -417,6 +417,10 @@ class Config:
     def flat(self) -> dict[str, object]:
         """Return every setting by key, hyperparameters included: the content of `config.json`."""
         return dict(zip(_keys().values(), _field_reader()(self))) | dict(self.hyperparameters)
+
+    def split_settings(self) -> dict[str, object]:
+        """Return the settings of the data set and the split by key: runs with equal ones can be compared."""
+        return {key: value for key, value in self.flat().items() if key.startswith(("dataset", "split."))}
 
     def differences(self, other: "Config") -> Iterator[str]:
         """Yield the keys of this config's settings whose values differ in another config, or are missing there."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice, shorten
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.journal import Journal, UnreadableJournal, in_effect
@@ -164,8 +164,7 @@ def record_decision(
 
     why: the finding that it answers; of: as in `Decisions`; label: for `relabel`, `UNKNOWN` for none.
     """
-    if do not in _ACTS:
-        raise UserError("do", f"{shorten(do)} is not one of {', '.join(_ACTS)}")
+    check_choice("do", do, _ACTS)
     entry = {"do": do, "pictures": list(pictures), "why": why, "of": of} | ({"label": label} if do == "relabel" else {})
     return _append(log_path(dataset, source), entry)
 

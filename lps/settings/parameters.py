@@ -16,6 +16,7 @@ _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega".split()
 )
 _UNICODE = {"lambda": "lamda"}  # letters that Unicode spells in its own way
+_MAX_LENGTH = 8  # characters of a float in a name
 _SYMBOL = re.compile(rf"({'|'.join(_GREEK)}|[A-Za-z])(?:_?(\d+|(?<=_)[a-z]+))?: ")
 
 
@@ -156,6 +157,12 @@ def text_of(value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def short_text(value) -> str:
+    """Return a value for a name or an axis: as it is typed; of a float with many digits, such as a search's, four."""
+    text = text_of(value)
+    return f"{value:.4g}" if isinstance(value, float) and len(text) > _MAX_LENGTH else text
 
 
 def _plain(limit: float) -> str:

@@ -43,9 +43,8 @@ def training_efforts(dataset: str) -> dict[str, dict[str, object]]:
     if dataset_info(dataset).is_own:
         efforts["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in base else {})
     if base.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
-        small_views = (
-            {"views": "cifar"} if base.get("views") == "gcd" else {}
-        )  # gcd views would enlarge pictures to 224 pixels
+        # The views of gcd would enlarge pictures to 224 pixels
+        small_views = {"views": "cifar"} if base.get("views") == "gcd" else {}
         efforts["light"] = LIGHT | small_views
     return efforts
 

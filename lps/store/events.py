@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from lps.errors import shorten
 from lps.files import disk, versions
-from lps.files.atomic import open_regular, read_small
+from lps.files.atomic import open_regular, read_json
 from lps.files.versions import LONGEST_NAME, MAX_CLASSES, MAX_EPOCHS, MAX_LINE, MAX_NAMES
 
 _LARGEST = 2**63 - 1  # largest whole number accepted: charts and tables keep 64 bits
@@ -202,11 +202,9 @@ def first_shown_byte(path: Path, end: int | None = None) -> int:
     try:
         status = os.lstat(path)
         size = min(status.st_size, status.st_size if end is None else end)
-        return (
-            _first_shown(str(path), (status.st_dev, status.st_ino), size)
-            if size > min(_READ_WHOLE_BYTES, _MAX_READ)
-            else 0
-        )
+        if size <= min(_READ_WHOLE_BYTES, _MAX_READ):
+            return 0
+        return _first_shown(str(path), (status.st_dev, status.st_ino), size)
     except OSError:
         return 0
 
@@ -289,11 +287,7 @@ def _margin_turned(path: Path) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _uses_estimate_first(path: str, inode: int, changed_ns: int) -> bool:
-    try:
-        settings = json.loads(read_small(path))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(settings, dict) and settings.get("kl_direction") == "est_to_uniform"
+    return read_json(path).get("kl_direction") == "est_to_uniform"
 
 
 def can_void(event: dict) -> bool:

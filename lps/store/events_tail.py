@@ -22,7 +22,6 @@ class RecentEvents:
     newest_values: dict = field(default_factory=dict)  # name -> newest value
     training: dict = field(default_factory=dict)  # the newest training record
     evaluations: tuple[tuple[int, dict], ...] = ()  # (epoch, values), at most `EPOCHS`, oldest first
-    failure: str = ""  # kind of the failure that is the newest record
     time: float | None = None  # unix seconds of the newest record
 
     def number(self, name: str) -> float | None:
@@ -58,7 +57,6 @@ def read_recent(path: Path, epochs: int = EPOCHS) -> RecentEvents:
         newest_values=last,
         training=next((event["values"] for event in reversed(events) if event["kind"] == "train"), {}),
         evaluations=tuple(evaluations),
-        failure=str(events[-1].get("failure", "")) if events and events[-1]["kind"] == "fail" else "",
         time=events[-1]["time"] if events else None,
     )
 

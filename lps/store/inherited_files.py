@@ -22,6 +22,7 @@ from lps.wording import counted, listed
 
 LABELS, WEIGHTS = "confirmed.npz", "start"
 CONTINUES = "network.continues"
+FREE = "kept free for pictures of unknown kinds"  # what a class is that no cluster of the run before becomes
 _REMEDY = "restore it from a copy of the run's folder, or create such a run again with python -m lps train-on"
 _ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
 _LATER_ARRAYS = ("added_to_seen",)  # a file of an earlier version has none
@@ -101,6 +102,12 @@ def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
         parent_by_id |= dict.fromkeys(new_children, run_id)
         queue += new_children
     return parent_by_id
+
+
+def keeps_class_free(run: Run) -> bool:
+    """Return whether the only novel class of the run continues no cluster of the run before."""
+    origin = _read_confirmed_or_none(run)
+    return origin is not None and run.config().split_num_novel == 1 and bool((origin.rows[-1:] == -1).all())
 
 
 def parent_in_words(run: Run) -> str:

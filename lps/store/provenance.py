@@ -1,6 +1,6 @@
 """The origin of a run, for repeating it: command, settings without paths, installed packages, hardware.
 
-It contains no names of machines, people or folders.
+Except for `launch_command`, it contains no names of machines, people or folders.
 """
 
 import os
@@ -27,8 +27,17 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 def train_command(config: Config) -> str:
     """Return the command that repeats the training. A path keeps only its last part, after /path/to/."""
-    changed = cli_args.differing_settings(shareable_settings(config), config.defaults())
-    return cli_args.format_command("train", **cli_args.task_options(config), set=changed)
+    return _command("train", config, shareable_settings(config))
+
+
+def launch_command(config: Config) -> str:
+    """Return the command that puts the same run into the queue of this machine."""
+    return _command("launch", config, config.flat())
+
+
+def _command(name: str, config: Config, settings: dict[str, object]) -> str:
+    changed = cli_args.differing_settings(settings, config.defaults())
+    return cli_args.format_command(name, **cli_args.task_options(config), set=changed)
 
 
 def shareable_settings(config: Config) -> dict[str, object]:

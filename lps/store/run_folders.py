@@ -23,9 +23,8 @@ from lps.store.runs import RUN_ID, Run, write_meta
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-TRASH_DAYS = (
-    7  # a deleted run can be restored for this long; `DeletedRun.time_left` ("… days left") and docs/formats.md say so
-)
+# A deleted run can be restored for this long; `DeletedRun.time_left` ("… days left") and docs/formats.md say so.
+TRASH_DAYS = 7
 _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
 INCOMING_S = 3600  # a half-made folder older than this is abandoned
 
@@ -188,9 +187,8 @@ def delete_run(run: Run) -> None:
         finally:
             os.close(descriptor)
     _purge(trash.glob("*"), TRASH_DAYS * 86_400)
-    _purge(
-        abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S
-    )  # a locked draft stays, even if the clock is wrong
+    # A locked draft stays, even if the clock is wrong
+    _purge(abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S)
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:

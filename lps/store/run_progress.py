@@ -12,9 +12,10 @@ _LONGEST_S = 1e9  # a larger estimate of the seconds left is ignored
 class RunProgress:
     """The newest progress record of the training process; a missing number is None.
 
-    phase: "prepare", "features", "pretrain" or "train"; "" before the first record. epoch, epochs, step, steps: of the
-    phase. eta_s: seconds until the end of the phase, as estimated at `written`. written, started: unix seconds of the
-    record and of the start of the attempt. slots: names of the slots that the attempt holds.
+    phase: "prepare", "features", "wait" (another run makes the same start weights), "pretrain" or "train"; "" before
+    the first record. epoch, epochs, step, steps: of the phase. eta_s: seconds until the phase ends, as estimated at
+    `written`. written, started: unix seconds of the record and of the start of the attempt. slots: names of the slots
+    that the attempt holds.
     """
 
     phase: str = ""

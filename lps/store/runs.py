@@ -23,7 +23,6 @@ are in `RECORDED` (lps.store.run_folders).
 """
 
 import contextlib
-import json
 import os
 import re
 import time
@@ -37,7 +36,7 @@ from lps.cluster import executors
 from lps.cluster.jobs import JOB_FILE, BackendUnavailable, state_from_job
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
-from lps.files.atomic import clean_line, disk_error_in_words, read_small, remove_abandoned, write_json
+from lps.files.atomic import clean_line, disk_error_in_words, read_json, read_small, remove_abandoned, write_json
 from lps.files.folder_cache import FolderCache
 from lps.files.locks import boot_id, folder_lock, is_held, is_own_file
 from lps.settings.config import Config
@@ -190,11 +189,8 @@ class Run:
             return ""
         stored = self.read_json(name)
         if name == "want.json":
-            return (
-                ""
-                if desired_state.is_sound(stored)
-                else "is damaged: the last request (start, stop, resume) is unknown"
-            )
+            is_sound = desired_state.is_sound(stored)
+            return "" if is_sound else "is damaged: the last request (start, stop, resume) is unknown"
         try:
             versions.check_version(name, stored.get("version"), name)
         except UserError as error:
@@ -265,11 +261,7 @@ class Run:
 
     def read_json(self, name: str) -> dict:
         """Return the object in one of the run's small files; empty if it is missing or damaged."""
-        try:
-            value = json.loads(str(read_small(f"{self.folder}/{name}"), "utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        return read_json(f"{self.folder}/{name}")
 
     def state(self) -> State:
         """Derive the state from the lock and the records; it is never stored.
@@ -293,11 +285,9 @@ class Run:
         if desired.on:
             return self._state_on_cluster(desired, begun_attempt, _recorded_state(exit_record))
         if requested_attempt > begun_attempt:
-            return (
-                State("queued", desired_state.waiting_reason(desired), attempt=requested_attempt)
-                if desired.want == "run"
-                else _cancelled_state(requested_attempt)
-            )
+            if desired.want != "run":
+                return _cancelled_state(requested_attempt)
+            return State("queued", desired_state.waiting_reason(desired), attempt=requested_attempt)
         if ended_attempt and ended_attempt == begun_attempt:
             return replace(_recorded_state(exit_record), is_settled=True)
         if begun_attempt:

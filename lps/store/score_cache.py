@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from lps.files.atomic import read_small, write_whole
+from lps.files.atomic import write_whole
 from lps.store.runs import Run
 
 FILE = "scores.json"
@@ -56,11 +56,8 @@ def store_scores(run: Run, stamp: str, scoring: tuple[str, ...], values: Mapping
 
 def _entries(run: Run, stamp: str) -> dict:
     """Return all stored scores by scoring method; empty if the stamp differs."""
-    try:
-        stored = json.loads(read_small(run.folder / FILE))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(stored, dict) or stored.get("version") != 1 or stored.get("stamp") != stamp:
+    stored = run.read_json(FILE)
+    if stored.get("version") != 1 or stored.get("stamp") != stamp:
         return {}
     entries = stored.get("scores")
     return entries if isinstance(entries, dict) else {}

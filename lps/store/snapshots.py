@@ -90,15 +90,8 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
     names = with_cluster_names(names, classes.seen, arrays["targets"])
     optional_ids = {name: arrays[name] for name in ("test", "validation", "confirmed") if name in arrays}
-    split = Split(
-        arrays["labeled"],
-        arrays["unlabeled"],
-        classes,
-        arrays["class_order"],
-        names,
-        int(arrays["seed"]),
-        **optional_ids,
-    )
+    labeled, unlabeled, class_order = (arrays[name] for name in ("labeled", "unlabeled", "class_order"))
+    split = Split(labeled, unlabeled, classes, class_order, names, int(arrays["seed"]), **optional_ids)
     return split, arrays["targets"].astype(np.int64)
 
 
@@ -173,8 +166,8 @@ def stored_epochs(run: Run) -> list[int]:
     if epochs := snapshot_epochs(run.snapshots):
         return epochs
     if read_recent(run.events, 1).epoch:
-        raise UserError("snapshots", "were not found: the folder has no predictions of any epoch")
-    raise UserError("snapshots", NO_EPOCH_YET)
+        raise UserError("predictions", "were not found in the folder of the run")
+    raise UserError("predictions", NO_EPOCH_YET)
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
@@ -272,14 +265,10 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
     """Raise `UserError` for numbers that no split has."""
     images, classes = len(arrays["targets"]), len(arrays["class_order"])
     ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation", "confirmed") if name in arrays]
-    checks = [(ids_of_part, 0, images) for ids_of_part in ids] + [
-        (arrays["class_order"], 0, classes),
-        (arrays["targets"], -1, classes),
-    ]
+    checks = [(ids_of_part, 0, images) for ids_of_part in ids]
+    checks += [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
     checks += [(arrays[name].reshape(1), 1, MAX_CLASSES + 1) for name in ("seen", "total") if name in arrays]
-    is_outside = any(
-        len(values) and not (least <= values.min() and values.max() < end) for values, least, end in checks
-    )
+    is_outside = any(len(part) and not (least <= part.min() and part.max() < end) for part, least, end in checks)
     names = len(arrays["class_names"])
     seen, total = int(arrays["seen"]), int(arrays.get("total", names))  # a model may look for fewer than there are
     if is_outside or not classes <= names <= max(classes, total) or seen > total:

@@ -1,9 +1,10 @@
 """Display names of runs and methods.
 
-A setting with its value has one full name, as after `--set`: `margin_scale=5`. Titles, menus of runs, tables,
-headings and messages use it. The symbol of formulas, `C=5`, is used where the width is fixed and a legend or tooltip
-has the full name: labels inside a chart, the run list beside charts, the first column of Runs and Compare. The label
-of a field or a column, which is a setting without a value, is in words: "Margin scale".
+A setting with its value has one full name, as after `--set`: `margin_scale=5`. Titles, tables in files, headings and
+messages use it. The symbol of formulas, `C=5`, is used where several runs or groups stand side by side and a title,
+legend or tooltip has the full name: menus of runs, lines and rows of charts, the first column of Runs and Compare, the
+line below the title of a run. The label of a field or a column, which is a setting without a value, is in words:
+"Margin scale".
 """
 
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, parameters
-from lps.settings.parameters import text_of
+from lps.settings.parameters import short_text, text_of
 from lps.store.runs import RUN_ID, Run
 from lps.wording import counted
 
@@ -35,16 +36,26 @@ _PHRASES = {  # phrases for settings with an unusual key
     "dataset.images_per_class": lambda value: f"{counted(value, 'image')} per class",
     "features": lambda value: f"{value} features",
 }
+_PLAIN = {"use_margin=false": "margin off", "use_margin=true": "margin on"}  # as below the race
 
 
 def run_title(run: Run) -> str:
     """Return the name that a user gave the run, else its subject, else the folder's name."""
-    if not RUN_ID.fullmatch(run.id):
-        return run.id
+    return run.id if not RUN_ID.fullmatch(run.id) else given_name(run) or run_subject(run)
+
+
+def run_subject(run: Run) -> str:
+    """Return the title of a run with an id of `create_run` that has no name: method, settings, data set and seed.
+
+    settings: the changed ones; for a run that looks for novel classes in own data, only how many.
+    """
     _, _, dataset, method, seed, _ = run.id.split("-")
-    return given_name(run) or default_title(
-        method, data_of(run, dataset), seed.removeprefix("s"), without_paths(changed_settings(run))
-    )
+    config = run.config_if_readable()
+    if config and looks_in_own_data(run, config):
+        changed = [setting_in_words("split.num_novel", config.split_num_novel)]
+    else:
+        changed = plain_words(changed_settings(run))
+    return default_title(method, data_of(run, dataset), seed.removeprefix("s"), changed)
 
 
 def given_name(run: Run) -> str:
@@ -52,16 +63,24 @@ def given_name(run: Run) -> str:
 
     Names of sweeps before 0.3 had the varied settings last, where narrow columns cut them: "lps seed 0,
     margin_scale=5". They are moved to the front. Those of 0.3 were in words, "margin scale 5, lps seed 0"; they become
-    the full names of today.
+    the full names of today. A name of a sweep has the method as on the command line, which becomes its title.
     """
     name = run.meta()["name"]
     if match := _OF_OLD_SWEEP.fullmatch(name):
-        return f"{match[2]}, {match[1]}"
-    config = run.config_if_readable() if _OF_SWEEP_0_3.search(name) else None
+        name = f"{match[2]}, {match[1]}"
+    config = run.config_if_readable() if _OF_SWEEP.search(name) else None
     if config is None or not is_of_sweep(name, config):
+        return name
+    name = _with_method_title(name)
+    if not _OF_SWEEP_0_3.search(name):
         return name
     words = {_in_words_of_0_3(key, value): setting_in_words(key, value) for key, value in config.flat().items()}
     return ", ".join(words.get(part, part) for part in name.split(", "))
+
+
+def _with_method_title(name: str) -> str:
+    """Return the name of a run of a sweep with the title of its method: "orca seed 0" becomes "ORCA seed 0"."""
+    return _OF_SWEEP.sub(lambda found: found[0].replace(found[1], method_title(found[1]), 1), name)
 
 
 def data_of(run: Run, dataset: str) -> str:
@@ -86,6 +105,11 @@ def without_paths(words: Sequence[str]) -> list[str]:
     return [word for word in words if not set("/\\") & set(word)]
 
 
+def plain_words(words: Sequence[str]) -> list[str]:
+    """Return settings such as "margin_scale=5" without paths, the switch of the margin as "margin off"."""
+    return [_PLAIN.get(word, word) for word in without_paths(words)]
+
+
 def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
     """Return the settings of a run that differ from the defaults of its method and data set, those of the method first.
 
@@ -99,27 +123,35 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
         names = [name for name in config.changed if name not in NOT_NAMED]
     except UserError:  # its data set or method is gone or broken; the run can still be read
         return []
-    other_configs = [
-        other_config
-        for other_run in compared_runs
-        if other_run.id != run.id and (other_config := other_run.config_if_readable())
-    ]
-    changed_names = [
-        name
-        for name in names
-        if not other_configs or any(other.get(name) != config.get(name) for other in other_configs)
-    ]
-    changed_names = _sort_settings(changed_names, config)
-    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MAX_SETTINGS]] + ["…"] * (
-        len(changed_names) > _MAX_SETTINGS
-    )
+    others = [other.config_if_readable() for other in compared_runs if other.id != run.id]
+    if others := [other for other in others if other]:
+        names = [name for name in names if any(other.get(name) != config.get(name) for other in others)]
+    names = _sort_settings(names, config)
+    words = [setting_in_words(name, config.get(name)) for name in names[:_MAX_SETTINGS]]
+    return [*words, *["…"] * (len(names) > _MAX_SETTINGS)]
+
+
+def notable_settings(run: Run) -> list[str]:
+    """Return the settings for the line below the title of a run, as in formulas: "C=10", "w=1".
+
+    Those in a name of a sweep, which may have their default, come before the other changed ones; "…" as in
+    `changed_settings`.
+    """
+    config = run.config_if_readable()
+    if config is None:
+        return []
+    words_of_name = given_name(run).split(", ") if is_of_sweep(run.meta()["name"], config) else []
+    varied = [key for key, value in config.flat().items() if setting_in_words(key, value) in words_of_name]
+    words = [setting_in_words(key, config.get(key)) for key in _sort_settings(varied, config)]
+    words += [word for word in changed_settings(run) if word not in words]
+    return [settings_in_symbols(word, config) for word in words]
 
 
 def setting_in_words(name: str, value: object) -> str:
     """Return a setting as on the command line, "margin_scale=5"; a few in words, "10 % labels". Long values are cut."""
     if name in _PHRASES and value is not None:
         return _PHRASES[name](value)
-    text = text_of(value)
+    text = short_text(value)
     return f"{name}={text if len(text) <= _VALUE_LENGTH else '…' + text[-_VALUE_LENGTH:]}"
 
 
@@ -138,17 +170,17 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
     except UserError:  # the method is gone
         documented = None
     sign = documented.sign if documented else ""
-    return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
+    return f"{sign}={short_text(value)}" if sign else setting_in_words(name, value)
 
 
 def name_in_symbols(name: str, config: Config, varied: Sequence[str] = ()) -> str:
-    """Shorten a name of a sweep for a narrow column: "margin_scale=5, lps seed 0" becomes "C=5, lps seed 0".
+    """Shorten a name of a sweep for a narrow column: "margin_scale=5, LPS seed 0" becomes "C=5, LPS seed 0".
 
     varied: settings in which runs of the table differ. The title of a run without a name begins with them: "C=5, LPS
     seed 0 on digits".
     """
     if is_of_sweep(name, config):
-        return settings_in_symbols(name, config)
+        return _with_method_title(settings_in_symbols(name, config))
     method = method_title(config.method)
     data = name.removesuffix(f", seed {config.seed}").rpartition(" on ")[2]
     if not name.startswith(method) or not name.endswith(f" on {data}, seed {config.seed}"):
@@ -159,8 +191,8 @@ def name_in_symbols(name: str, config: Config, varied: Sequence[str] = ()) -> st
         return name
     word_by_key = {key: setting_in_symbols(config.method, key, config.get(key)) for key in keys}
     epochs = [word for key, word in word_by_key.items() if key == "epochs"]  # recordings and trials often have fewer
-    words = [word for word in without_paths([*word_by_key.values()]) if word not in epochs]
-    return ", ".join([*words, f"{method} seed {config.seed} on {data}", *epochs]) if keys else name
+    words = [word for word in word_by_key.values() if word not in epochs]
+    return ", ".join([*plain_words(words), f"{method} seed {config.seed} on {data}", *epochs]) if keys else name
 
 
 def _sort_settings(keys: Sequence[str], config: Config) -> list[str]:
@@ -195,7 +227,8 @@ def explain_symbols(labels: Iterable[str], methods: Iterable[str]) -> str:
 
 def is_of_sweep(name: str, config: Config) -> bool:
     """Return whether a sweep gave this name: "margin_scale=5, lps seed 0"; before 0.3 "lps seed 0, margin_scale=5"."""
-    return (config.method, str(config.seed)) in _OF_SWEEP.findall(name)
+    methods = config.method, method_title(config.method)
+    return any(method in methods and seed == str(config.seed) for method, seed in _OF_SWEEP.findall(name))
 
 
 def method_title(name: str) -> str:

@@ -207,15 +207,8 @@ def record_finding_decision(
             "pictures",
             f"cannot all be left out; {counted(len(remaining), 'picture')} would be removed and none would be left",
         )
-    return edit_log.record_decision(
-        undecided.dataset,
-        undecided.dataset_path,
-        do,
-        list(dict.fromkeys(pictures)),
-        label=label,
-        why=why,
-        of=dataset_name,
-    )
+    source, different = (undecided.dataset, undecided.dataset_path), list(dict.fromkeys(pictures))
+    return edit_log.record_decision(*source, do, different, label=label, why=why, of=dataset_name)
 
 
 def undo_finding_decision(config: Config, number: int) -> Decisions:

@@ -25,7 +25,7 @@ from lps.methods.parts.clustering import kmeans, principal_axes, unit_rows
 from lps.scheduler import costs, preflight
 from lps.scheduler.background_jobs import JobProgress, ReportPhase, config_of_job, ignore_progress, working_on
 from lps.scheduler.class_count import ClassCount, class_count_path, write_class_count
-from lps.scheduler.costs import SPREAD, Span
+from lps.scheduler.costs import Span
 from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
 from lps.studies.start_features import start_features
@@ -79,7 +79,8 @@ def count_classes(
             scores_by_number[number] = scores
             work_done, remaining = sum(scores_by_number), sum(todo[index:]) + later
             passed = time.monotonic() - start
-            report(work_done / (work_done + remaining), Span.about(passed / work_done * remaining, SPREAD))
+            share = work_done / (work_done + remaining)
+            report(share, costs.job_time_left(passed / work_done * remaining, share))
 
     lowest = seen + 1
     planned = _first_numbers(lowest, most)
@@ -92,7 +93,7 @@ def count_classes(
             break
         score_all(gaps, 0)
     if later_work:
-        report(1.0, Span.about(0.0))
+        report(1.0, costs.job_time_left(0.0, 1.0))
     numbers = tuple(sorted(scores_by_number))
     accuracy, silhouette = (tuple(float(scores_by_number[n][part]) for n in numbers) for part in (0, 1))
     return ClassCount(numbers, accuracy, silhouette, _tolerance(max(accuracy), is_labeled.sum()), int(total), seen)

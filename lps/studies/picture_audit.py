@@ -2,15 +2,7 @@
 
 from pathlib import Path
 
-from lps.analysis.audit import (
-    Audit,
-    DoubtfulLabel,
-    NearDuplicates,
-    UnlikelyPicture,
-    audit_features,
-    check_count,
-    parts_of,
-)
+from lps.analysis.audit import Audit, audit_features, check_count, parts_of
 from lps.data import sources
 from lps.scheduler import preflight
 from lps.scheduler.background_jobs import ReportPhase, ignore_progress, working_on
@@ -56,24 +48,14 @@ def _with_names(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audi
     def keys_of(rows) -> tuple[Key, ...]:
         return tuple(keys[row] for row in rows[:_MEMBERS])
 
-    def duplicates(duplicate: NearDuplicates) -> Doubt:
-        return Doubt(
-            "duplicate", keys_of(duplicate.pictures), duplicate.worst, duplicate.across, labels=duplicate.labels
-        )
-
-    def stranger(unlikely: UnlikelyPicture) -> Doubt:
-        return Doubt("stranger", keys_of([unlikely.picture]), unlikely.score)
-
-    def denied(denied_label: DoubtfulLabel) -> Doubt:
-        return Doubt(
-            "label",
-            keys_of([denied_label.picture]),
-            denied_label.share,
-            label=names[denied_label.label],
-            other=names[denied_label.others],
-        )
-
+    findings = [
+        Doubt("duplicate", keys_of(one.pictures), one.worst, one.across, labels=one.labels)
+        for one in audited.duplicates[:_MAX_FINDINGS]
+    ]
+    findings += [Doubt("stranger", keys_of([one.picture]), one.score) for one in audited.strangers[:_MAX_FINDINGS]]
+    findings += [
+        Doubt("label", keys_of([one.picture]), one.share, label=names[one.label], other=names[one.others])
+        for one in audited.denied[:_MAX_FINDINGS]
+    ]
     kinds = {"duplicate": audited.duplicates, "stranger": audited.strangers, "label": audited.denied}
-    makers = {"duplicate": duplicates, "stranger": stranger, "label": denied}
-    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_MAX_FINDINGS]]
     return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()}, audited.recall)

@@ -115,7 +115,7 @@ def grid_notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("or
     runs = counted(len(sheet.all_cells) * seeds, "run")
     lines = [f"mean ± sample standard deviation over n seeds, percent; {num_finished} of {runs}"]
     if len(groups) > 1:
-        lines.append(differences.ABOUT_BOLD if _bold(sheet, groups) else differences.ABOUT_NO_BOLD)
+        lines.append(differences.about_bold([*groups.values()], bool(_bold(sheet, groups))))
     if any(group.seen_is_matched for group in groups.values()) and "seen" in sheet.preset.measures:
         lines.append(
             "* seen accuracy after matching ids to classes; without a star, a prediction is correct "
@@ -228,11 +228,9 @@ def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list
                 published = "" if paper_values is None else f"{paper_values / 100:.6g}"
                 more = [str(len(seeds)), " ".join(map(str, seeds)), block.published, published]
                 difference = comparison.differences.get((cells.index((i, k)), measure)) if group else None
-                reference = (
-                    [comparison.references[cells.index((i, k))].label, str(difference.pairs)]
-                    if difference
-                    else ["", ""]
-                )
+                reference = ["", ""]
+                if difference:
+                    reference = [comparison.references[cells.index((i, k))].label, str(difference.pairs)]
                 more += [tables.line_cell(text) for text in reference] + score_tables.difference_csv(difference)
                 rows.append([tables.line_cell(text) for text in facts] + values + more)
     return rows

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from lps.analysis import paper_results
 from lps.analysis.run_scores import REPEATED
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice, shorten
 from lps.settings import cli_args
 from lps.settings.config import Config, configure, parameters, protocol_parameters
 from lps.store.runs import TAG_LIMIT
@@ -75,8 +75,7 @@ class Preset:
 
     def blocks(self, scale: str) -> tuple[Block, ...]:
         """Return the columns at a scale; on digits, the first data set of the paper stands beside them."""
-        if scale not in SCALES:
-            raise UserError("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
+        check_choice("scale", scale, SCALES)
         pairs = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
         blocks = []
         for name, published in pairs:
@@ -239,13 +238,6 @@ def from_record(record: Mapping) -> PresetRequest | None:
     return request
 
 
-def _find_preset(name: str) -> Preset:
-    """Return the preset with this name; raises `UserError`."""
-    if name not in PRESETS:
-        raise UserError("preset", f"{shorten(name)} is not one of {', '.join(PRESETS)}")
-    return PRESETS[name]
-
-
 # ---------------------------------------------------------------------------------------------------- cells
 
 
@@ -293,12 +285,8 @@ class PaperTable:
         labeled_configs = []
         for seed in self.request.seeds:
             for cell in self.all_cells:
-                parts = [
-                    self.line_title(cell.line),
-                    cell.line.section,
-                    cell.block.title if several else "",
-                    f"seed {seed}",
-                ]
+                block_title = cell.block.title if several else ""
+                parts = [self.line_title(cell.line), cell.line.section, block_title, f"seed {seed}"]
                 config = configure(cell.config.flat() | {"seed": seed})
                 labeled_configs.append((config, f"{self.preset.name}: {', '.join(filter(None, parts))}"))
         return labeled_configs
@@ -306,7 +294,8 @@ class PaperTable:
 
 def build_paper_table(request: PresetRequest) -> PaperTable:
     """Build the requested table and check every config; raises `UserError`."""
-    chosen_preset = _find_preset(request.preset)
+    check_choice("preset", request.preset, PRESETS)
+    chosen_preset = PRESETS[request.preset]
     blocks = chosen_preset.blocks(request.scale)
     lines = _novel_lines(request.scale) if chosen_preset.name == "novel" else chosen_preset.lines
     datasets = list(dict.fromkeys(block.dataset for block in blocks))

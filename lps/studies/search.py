@@ -20,16 +20,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps.errors import UserError, shorten, shown
+from lps.errors import UserError, check_whole, shorten, shown
 from lps.files import disk, versions
-from lps.files.atomic import disk_error_in_words, open_regular, read_small, write_json
+from lps.files.atomic import disk_error_in_words, open_regular, read_json, read_small, write_json
 from lps.files.locks import folder_lock, try_lock
 from lps.machine.detached_jobs import detach, lps_command
 from lps.scheduler import costs, run_slots, submit
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
 from lps.store.desired_state import stored_number
 from lps.store.run_folders import blocked_by, subfolders
-from lps.store.runs import Run
 from lps.studies.search_objective import find_objective, with_withheld_labels
 from lps.studies.search_space import Dimension, read_space
 
@@ -115,11 +114,11 @@ class Search:
     @property
     def identity(self) -> str:
         """Return an id that differs from that of a later search with the same name; "" if the file is damaged."""
-        return str(Run(self.folder).read_json("search.json").get("id", ""))
+        return str(read_json(self.folder / "search.json").get("id", ""))
 
     def is_stopping(self) -> bool:
         """Return whether a stop was requested."""
-        return Run(self.folder).read_json("want.json").get("want") == "stop"
+        return read_json(self.folder / "want.json").get("want") == "stop"
 
 
 # ---------------------------------------------------------------------------------------------------- ask
@@ -156,8 +155,14 @@ def read_request(
 
 
 def with_usual_name(request: Request) -> Request:
-    """Return the request with the name that it has without a typed one."""
-    return replace(request, name=_digest(request))
+    """Return the request with the name that it has without a typed one.
+
+    It is a digest that does not depend on the numbers of trials and parallel runs.
+    """
+    question = request.as_json() | {"base": request.base.identifying()}
+    question = {key: value for key, value in question.items() if key not in ("name", "trials", "parallel")}
+    text = json.dumps(question, sort_keys=True)
+    return replace(request, name=hashlib.sha256(text.encode()).hexdigest()[:6])
 
 
 def check_whole_request(request: Request) -> Request:
@@ -165,12 +170,10 @@ def check_whole_request(request: Request) -> Request:
     find_objective(request.objective)
     if not NAME.fullmatch(request.name):
         raise UserError("name", f"{shorten(request.name)} is not 1 to 32 letters, digits, dots, dashes, underscores")
-    limits = {"trials": (request.trials, MAX_TRIALS), "sampler-seed": (request.sampler_seed, 2**31 - 1)}
-    limits |= {"parallel": (request.parallel, MAX_PARALLEL)} if request.parallel is not None else {}
-    for key, (value, most) in limits.items():
-        least = 0 if key == "sampler-seed" else 1
-        if type(value) is not int or not least <= value <= most:
-            raise UserError(key, f"{shorten(value)} is not a whole number from {least} to {most}")
+    check_whole("trials", request.trials, 1, MAX_TRIALS)
+    check_whole("sampler-seed", request.sampler_seed, 0, 2**31 - 1)
+    if request.parallel is not None:
+        check_whole("parallel", request.parallel, 1, MAX_PARALLEL)
     seeds = {seed for seed in request.seeds if type(seed) is int}
     if not 1 <= len(seeds) == len(request.seeds) <= _MAX_SEEDS:
         raise UserError(
@@ -190,15 +193,6 @@ def check_request(request: Request, check_start: Callable[[Config], None] | None
     """Check the slots, and the shared settings of its runs as in `submit.check_configs`; raises `UserError`."""
     run_slots.cpu_slots_from_environment()
     submit.check_configs([request.base], check_start=check_start)
-
-
-def _digest(request: Request) -> str:
-    """Return a digest of the request that does not depend on its name and the numbers of trials and parallel runs."""
-    question = request.as_json() | {"base": request.base.identifying()}
-    text = json.dumps(
-        {key: question[key] for key in question if key not in ("name", "trials", "parallel")}, sort_keys=True
-    )
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def estimate_search(request: Request, root: Path) -> costs.Span | None:
@@ -228,7 +222,7 @@ def find_search(root: Path, name: str) -> Search:
 
 def _start_time(search: Search) -> float:
     """Return the unix seconds of the first request; 0 if there is none."""
-    start = stored_number(Run(search.folder).read_json("search.json").get("begun"))
+    start = stored_number(read_json(search.folder / "search.json").get("begun"))
     try:
         return os.stat(search.folder / "search.json").st_mtime if start is None else start
     except OSError:

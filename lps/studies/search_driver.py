@@ -15,7 +15,7 @@ from lps.errors import UserError, shorten
 from lps.files.locks import try_lock
 from lps.scheduler import launcher, queue, run_slots, submit
 from lps.settings.config import Config
-from lps.settings.parameters import text_of
+from lps.settings.parameters import short_text
 from lps.store.events import drop_repeated, end_of_events, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
@@ -231,7 +231,7 @@ class Driver:
         self._report_values(active, measured)
         if PRUNED in active.run.meta()["tags"]:  # it was through before it could be stopped
             active.run.write_meta(drop=[PRUNED])
-        value = self._measure_run(active, *measured[-1]) if measured else None
+        value = objective_value(self.objective, active.run, *measured[-1]) if measured else None
         if value is None:
             return self._fail_trial(active, f"{active.run.id} finished without a value of {self.objective.title}")
         active.finished.append(value)
@@ -250,7 +250,7 @@ class Driver:
             step = num_finished * epochs + epoch
             if step <= active.reported_step:
                 is_hopeless = step == active.reported_step and self._is_hopeless(active, epoch, epochs)
-            elif (value := self._measure_run(active, epoch, values)) is not None:
+            elif (value := objective_value(self.objective, active.run, epoch, values)) is not None:
                 active.trial.report((sum(active.finished) + value) / (num_finished + 1), step)
                 active.reported_step = step
                 is_hopeless = self._is_hopeless(active, epoch, epochs)
@@ -263,9 +263,6 @@ class Driver:
         if not self.request.prune or epoch >= epochs or not active.is_own_run:
             return False
         return self.study.pruner.prune(self.study, self._stored_trial(active.trial))
-
-    def _measure_run(self, active: ActiveTrial, epoch: int, values: Mapping) -> float | None:
-        return objective_value(self.objective, active.run, epoch, values)
 
     def _stop_pruned(self, active: ActiveTrial, state: State) -> bool:
         """Stop a hopeless run; the trial ends once the run is over."""
@@ -368,5 +365,5 @@ def _suggest(trial, dimension: Dimension):
 
 
 def in_words(values: Mapping[str, object]) -> str:
-    """Return values as "lr=0.0123, use_margin=true": numbers with four digits."""
-    return ", ".join(f"{name}={f'{v:.4g}' if type(v) is float else text_of(v)}" for name, v in values.items())
+    """Return values as "lr=0.0123, use_margin=true"."""
+    return ", ".join(f"{name}={short_text(value)}" for name, value in values.items())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice
 from lps.settings.config import Config, configure
 from lps.store.desired_state import stored_number
 from lps.store.runs import Run
@@ -58,8 +58,7 @@ OBJECTIVES = {
 
 def find_objective(name: str) -> Objective:
     """Return the objective called `name`; raises `UserError`."""
-    if name not in OBJECTIVES:
-        raise UserError("objective", f"{shorten(name)} is not one of {', '.join(OBJECTIVES)}")
+    check_choice("objective", name, OBJECTIVES)
     return OBJECTIVES[name]
 
 

@@ -11,8 +11,9 @@ from lps.data import features
 from lps.data.batches import Pictures
 from lps.data.training_data import TrainingData, prepare
 from lps.network import start_weights
+from lps.scheduler import costs
 from lps.scheduler.background_jobs import JobProgress
-from lps.scheduler.costs import SPREAD, Span
+from lps.scheduler.costs import Span
 from lps.settings.config import Config
 from lps.training import checkpoints
 from lps.training.evaluate import infer_features
@@ -80,6 +81,8 @@ class _Speed:
         """Report `done` of `total` steps or pictures."""
         now = time.monotonic()
         start, first = self._first = self._first or (now, done)
-        phase_left = Span.about((now - start) / (done - first) * (total - done), SPREAD) if done > first else None
+        share = done / max(1, total)
+        seconds = (now - start) / (done - first) * (total - done) if done > first else None
+        phase_left = None if seconds is None else costs.job_time_left(seconds, share)
         total_left = phase_left.plus(self._afterwards) if phase_left and self._afterwards else phase_left
-        self._progress.report(self._phase, done / max(1, total), total_left)
+        self._progress.report(self._phase, share, total_left)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from lps.errors import UserError, shorten
+from lps.errors import UserError, check_choice, shorten
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config, configure, parameters, protocol_parameters
 
@@ -44,16 +44,12 @@ class SweepSpec:
 
     def command(self, name: str = "") -> str:
         """Return the command that starts the sweep."""
-        options = {"dataset": self.datasets, "method": self.methods, "seeds": self.seeds}
+        lists = {"dataset": self.datasets, "method": self.methods, "seeds": self.seeds}
+        options = {key: cli_args.join_values(values) for key, values in lists.items()}
         varied = {key: ("," if "," not in "".join(texts) else "|").join(texts) for key, texts in self.varied.items()}
         sampling = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
         other_options = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | sampling
-        return cli_args.format_command(
-            "sweep",
-            **{key: cli_args.join_values(values) for key, values in options.items()},
-            **other_options,
-            name=name,
-        )
+        return cli_args.format_command("sweep", **options, **other_options, name=name)
 
 
 # ---------------------------------------------------------------------------------------------------- layout
@@ -104,8 +100,7 @@ def combinations(
 
     A `random` draw of more samples with the same seed begins with those of fewer. Raises `UserError`.
     """
-    if mode not in MODES:
-        raise UserError("mode", f"{shorten(mode)} is not one of {', '.join(MODES)}")
+    check_choice("mode", mode, MODES)
     if (samples is None) == (mode == "random"):
         raise UserError(
             "samples", "needs a number of combinations with --mode random" if samples is None else "need --mode random"

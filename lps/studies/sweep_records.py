@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
-from lps.files.atomic import write_json
+from lps.files.atomic import read_json, write_json
 from lps.store.desired_state import stored_number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
@@ -50,7 +50,7 @@ def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
 
     Raises `UserError` for a record of a newer program.
     """
-    stored = Run(root / _FOLDER).read_json(_path(root, name).name)
+    stored = read_json(_path(root, name))
     versions.check_version("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
     request, time_s = stored.get("asked"), stored.get("time")
     if stored.get("name") != name or not isinstance(request, dict):

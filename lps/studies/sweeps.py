@@ -31,14 +31,14 @@ _START_PATIENCE_S = 60.0
 class Item:
     """One run of a sweep. action: new, exists (an equal run is used) or resumed (an equal run continues).
 
-    run, state: of the equal run; None if there is none yet.
+    run, state: of the equal run; None and "missing" if there is none yet.
     """
 
     config: Config
     label: str
     action: str = "new"
     run: Run | None = None
-    state: State | None = None
+    state: State = State("missing")
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def match_existing(items: Sequence[Item], root: Path) -> list[Item]:
     existing = _existing(root, {item.config.to_json() for item in items})
     matched = []
     for item in items:
-        run, state = existing.get(item.config.to_json(), (None, None))
+        run, state = existing.get(item.config.to_json(), (None, item.state))
         action = "new" if run is None else "exists" if state.name in _REUSED else "resumed"
         matched.append(replace(item, action=action, run=run, state=state))
     return matched
@@ -166,20 +166,8 @@ def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, S
 def estimate_sweep(sweep: Sweep, root: Path) -> Estimate:
     """Estimate the cost of the new and the resumed runs, from the finished runs in `root`, else from recordings."""
     remaining_configs = [item.config for item in sweep.items if item.action != "exists"]
-    return total_estimate(remaining_configs, estimate_costs(remaining_configs, root))
-
-
-def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
-    """Estimate each run's cost from finished runs in `root`, else recordings; None without a comparable one."""
-    known_costs, pretrained_starts, expected_costs = (
-        costs.known_costs(root, {costs.cost_kind(config) for config in configs}),
-        set(),
-        [],
-    )
-    for config in configs:
-        expected_costs.append(known_costs.estimate(config, pretrained_starts))
-        pretrained_starts.add(costs.start_weights_key(config))  # by the first run that wants it
-    return expected_costs
+    known_costs = costs.known_costs(root, {costs.cost_kind(config) for config in remaining_configs})
+    return total_estimate(remaining_configs, known_costs.estimate_all(remaining_configs))
 
 
 def total_estimate(remaining_configs: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
@@ -229,7 +217,7 @@ def start_sweep(
     try:
         items = match_existing(sweep.items, root)
         for item in items:
-            if item.state is not None and item.state.name == "stopping":
+            if item.state.name == "stopping":
                 raise UserError("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
         orders = [submit.RunRequest(item.config, item.label, run=item.run) for item in items]
         tag_and_record = partial(_tag_and_record, sweep, root)
@@ -247,7 +235,7 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
 
     on: as in `start_sweep`. A run stays in the queue that it already waits in, since it would lose its place there.
     """
-    desired_states = [item.run.desired() for item in items if item.state is not None and item.state.name == "queued"]
+    desired_states = [item.run.desired() for item in items if item.state.name == "queued"]
     staying = [desired.on for desired in desired_states if desired.want and desired.on != (on.executor if on else "")]
     if not staying:
         return ""
@@ -259,12 +247,22 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     return f"{len(staying)} runs already wait {where} and stay there; to move them, stop them and start the sweep again"
 
 
+def was_started(sweep: Sweep, root: Path, runs: Sequence[Run]) -> bool:
+    """Return whether some of these runs were started as this sweep, with the same request."""
+    try:
+        request, _ = sweep_records.read_sweep_record(root, sweep.name)
+    except UserError:  # written by a newer program
+        return False
+    return request == sweep.request and any(sweep.tag in run.meta()["tags"] for run in runs)
+
+
 def _tag_and_record(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
-    """Tag the runs of a sweep and store its request."""
+    """Tag the runs of a sweep and store its request; a sweep that goes on keeps the time of its first start."""
+    is_stored = was_started(sweep, root, runs)
     for run in runs:
         if sweep.tag not in run.meta()["tags"]:
             run.write_meta(add=[sweep.tag])
-    if not sweep.request:
+    if is_stored or not sweep.request:
         return
     with as_user_error("runs", f"{shorten(str(root))} cannot store a sweep"):
         sweep_records.write_sweep_record(root, sweep.name, sweep.request)
@@ -281,9 +279,8 @@ def watch_items(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float 
                 yield replace(item, state=state)
         if pending:
             for root in {item.run.root for item in pending}:
-                launcher.dispatch(
-                    root, trainer
-                )  # the runner that should have started the next run may have been killed
+                # The runner that should have started the next run may have been killed
+                launcher.dispatch(root, trainer)
             time.sleep(pause_s)
 
 

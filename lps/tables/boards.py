@@ -15,19 +15,11 @@ from dataclasses import dataclass, replace
 X_AXIS_TITLES = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
 MAX_CHARTS = 24
 MAX_SMOOTH = 0.99
+MAX_IN_ADDRESS = 100  # hidden, and pinned, runs in an address
 _LONGEST = 300  # characters of a chart's text
 _PIN = re.compile(r"(.{1,200}):([0-9a-f]{6})")
-_LOWER_IS_BETTER = (
-    "loss/",
-    "kl",
-    "time/",
-    "memory/",
-    "accuracy/conflict",
-    "accuracy/gap",
-    "accuracy/std",
-    "prior/",
-    "pretrain/loss",
-)
+_LOWER_IS_BETTER = ("loss/", "kl", "time/", "memory/", "prior/", "pretrain/loss")
+_LOWER_IS_BETTER += ("accuracy/conflict", "accuracy/gap", "accuracy/std")
 
 
 @dataclass(frozen=True)
@@ -43,14 +35,8 @@ class BoardChart:
     @property
     def text(self) -> str:
         """The chart as one line, without defaults."""
-        smooth = f"{self.smooth:g}" if self.smooth else ""
-        parts = {
-            "y": self.y,
-            "x": self.x if self.x != "epoch" else "",
-            "smooth": smooth,
-            "log": self.log,
-            "by": self.by,
-        }
+        smooth, x = f"{self.smooth:g}" if self.smooth else "", self.x if self.x != "epoch" else ""
+        parts = {"y": self.y, "x": x, "smooth": smooth, "log": self.log, "by": self.by}
         return ";".join(f"{name}={value}" for name, value in parts.items() if value)
 
 

@@ -15,13 +15,8 @@ NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 _COLUMNS_BEFORE_SETTINGS = (*NUMBERS, "state")  # a phone shows two columns beside the name
 _COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MAX_VARYING = 6  # settings that a table shows by default
-_NEVER = (
-    "method",
-    "dataset",
-    "split.confirmed",
-    "network.continues",
-    *REPEATED,
-)  # have their own column, or are not part of the experiment
+# Settings that have their own column, or are not part of the experiment.
+_NEVER = ("method", "dataset", "split.confirmed", "network.continues", *REPEATED)
 _varying_cache: list[tuple[dict[int, Config | None], list[str]]] = []  # the last configs by id, and what varies in them
 
 

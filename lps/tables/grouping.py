@@ -85,10 +85,9 @@ def compare_to_baseline(
     """
     keys = {name.key for name in by}
     compared = {index: group for index, group in enumerate(groups) if group is not base}
-    difference_by_index = {index: _compare_groups(group, base, measured, keys) for index, group in compared.items()}
-    return difference_by_index | differences.correct_for_multiplicity(
-        {index: group for index, group in difference_by_index.items() if group is not None}
-    )
+    compared_by_index = {index: _compare_groups(group, base, measured, keys) for index, group in compared.items()}
+    known = {index: difference for index, difference in compared_by_index.items() if difference is not None}
+    return compared_by_index | differences.correct_for_multiplicity(known)
 
 
 def _compare_groups(group: RunGroup, base: RunGroup, measured: Name, by: set[str]) -> Difference | None:

@@ -166,11 +166,10 @@ class _Reader:
             self._refuse(f"a value to compare {name.key} with")
         self._position += 1
         sign = operator.text.replace("==", "=")
-        test = (
-            self._parse_expression(name, value)
-            if "~" in sign
-            else _comparison_test(name, sign.replace("!=", "="), value)
-        )
+        if "~" in sign:
+            test = self._parse_expression(name, value)
+        else:
+            test = _comparison_test(name, sign.replace("!=", "="), value)
         return (lambda entry: not test(entry)) if sign.startswith("!") else test
 
     def _parse_expression(self, name: Name, value: _Token) -> Test:
@@ -200,9 +199,7 @@ class _Reader:
 
     def _refuse(self, expected: str) -> NoReturn:
         token = self._next
-        problem = (
-            f"{shorten(token.text)} at position {token.at}" if token.text else f"the filter ends at position {token.at}"
-        )
+        problem = f"{shorten(token.text) if token.text else 'the filter ends'} at position {token.at}"
         if token.kind == "wrong" and token.text in "\"'":
             raise UserError("filter", f"the text at position {token.at} has no closing {token.text}")
         raise UserError("filter", f"{problem}; expected {expected}")
@@ -246,11 +243,8 @@ def _value_test(name: Name, sign: str, text: str, at: int) -> Test:
 def _text_test(name: Name, sign: str, text: str, at: int) -> Test:
     """Return the test of a text: one of several values is enough, and `tag=` matches runs without tags."""
     if sign != "=":
-        raise UserError(
-            "filter",
-            f"{name.key} is not a number, so it cannot be compared with {sign} (before position {at}); "
-            "choices: = != ~ !~",
-        )
+        problem = f"{name.key} is not a number, so it cannot be compared with {sign} (before position {at})"
+        raise UserError("filter", f"{problem}; choices: = != ~ !~")
     wanted_text = text.casefold()
     choices = ("true", "false") if name.kind == "flag" else name.choices
     if choices and wanted_text not in (*(choice.casefold() for choice in choices), "none"):
@@ -281,11 +275,8 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
     if name.kind != "percent":
         return number, number
     if 0 < abs(number) < 1 and "%" not in text:
-        meaning = f"{100 * number:g} or {text}%"
-        raise UserError(
-            "filter",
-            f"{text} at position {at} can be read in two ways, because {name.key} is in percent: use {meaning}",
-        )
+        problem = f"{text} at position {at} can be read in two ways, because {name.key} is in percent"
+        raise UserError("filter", f"{problem}: use {100 * number:g} or {text}%")
     return number / 100, number / 100
 
 
@@ -296,8 +287,7 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
     simple = re.sub(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)  # escapes and classes are one letter each
     if re.search(r"\(\?|\\[1-9]|\)[*+{]", simple):
         raise UserError(
-            "filter",
-            f"{where} uses a construct that is not supported; use only . [] | * + ? {{}} and plain groups",
+            "filter", f"{where} uses a construct that is not supported; use only . [] | * + ? {{}} and plain groups"
         )
     length = _longest_text(simple)
     if length < _TEXT[0]:

@@ -4,7 +4,7 @@ Accuracies, NMI and ARI are stored as fractions and are percent in filters and t
 """
 
 from calendar import timegm
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -68,25 +68,17 @@ class Name:
         return value if isinstance(value, str) else text_of(value)
 
 
-def _fields() -> dict[str, Name]:
-    def named(key: str, kind: str, read_value: Callable, choices: tuple[str, ...] = ()) -> tuple[str, Name]:
-        return key, Name(key, kind, read_value, choices)
-
-    return dict(
-        (
-            named("name", "text", lambda e: e.name),
-            named("id", "text", lambda e: e.run.id),
-            named("state", "text", lambda e: e.shown_state, (*STATES, "recorded")),
-            named("tag", "text", lambda e: e.tags),
-            named("note", "text", lambda e: e.notes),
-            named("alarm", "text", lambda e: tuple(e.troubles)),
-            named("epoch", "number", lambda e: e.measured.recent.epoch),
-            named("launched", "date", lambda e: () if e.launched is None else e.launched),
-        )
-    )
-
-
-FIELDS = _fields()
+_FIELDS = (
+    Name("name", "text", lambda e: e.name),
+    Name("id", "text", lambda e: e.run.id),
+    Name("state", "text", lambda e: e.shown_state, (*STATES, "recorded")),
+    Name("tag", "text", lambda e: e.tags),
+    Name("note", "text", lambda e: e.notes),
+    Name("alarm", "text", lambda e: tuple(e.troubles)),
+    Name("epoch", "number", lambda e: e.measured.recent.epoch),
+    Name("launched", "date", lambda e: () if e.launched is None else e.launched),
+)
+FIELDS = {name.key: name for name in _FIELDS}
 
 
 class Vocabulary:
@@ -158,9 +150,7 @@ def _difference(first: Name, second: Name) -> Name:
 @cache
 def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
     """Return every setting with its parameter in each method that has it."""
-    parameters_by_key: dict[str, list[Parameter]] = {
-        key: [parameter] for key, parameter in protocol_parameters().items()
-    }
+    parameters_by_key = {key: [parameter] for key, parameter in protocol_parameters().items()}
     for method in methods:
         for key, parameter in parameters(method).items():
             if key not in protocol_parameters():
@@ -170,8 +160,8 @@ def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
 
 def _kind_of(several: tuple[Parameter, ...]) -> tuple[str, Callable]:
     kinds = {{"int": "number", "float": "number", "bool": "flag"}.get(parameter.kind, "text") for parameter in several}
-    key = several[0].name
-    return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting_value(entry, key)
+    key, switches = several[0].name, {parameter.told.needs for parameter in several} - {""}
+    return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting_value(entry, key, switches)
 
 
 def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
@@ -181,9 +171,11 @@ def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
     return tuple(sorted(choices)) if all(parameter.choices for parameter in several) else ()
 
 
-def _setting_value(entry: RunRow, key: str) -> object:
-    """Return the setting of a run; `()` if its method has no such setting."""
-    return () if entry.config is None else entry.config.get(key, ())
+def _setting_value(entry: RunRow, key: str, switches: Collection[str]) -> object:
+    """Return the setting of a run; `()` if its method has no such setting, or one of its `switches` is off."""
+    if entry.config is None or not all(entry.config.get(switch, True) for switch in switches):
+        return ()
+    return entry.config.get(key, ())
 
 
 def _measured_value(entry: RunRow, key: str) -> object:

@@ -3,14 +3,13 @@
 A file may come from elsewhere: entries in it that are not of the right form are ignored.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lps.errors import UserError, shorten
 from lps.files import versions
-from lps.files.atomic import as_user_error, clean_line, read_small, write_json
+from lps.files.atomic import as_user_error, clean_line, read_json, write_json
 from lps.files.locks import folder_lock
 
 MAX_VIEWS = 200  # names in a file
@@ -60,12 +59,7 @@ class SavedViews:
 
     def _stored(self) -> dict[str, object]:
         """Read the file; raises `UserError` only for a file of a newer program, which must not be overwritten."""
-        try:
-            stored = json.loads(read_small(self.root / self.name))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        if not isinstance(stored, dict):
-            return {}
+        stored = read_json(self.root / self.name)
         versions.check_version(self.kind, stored.get("version"), self.name)
         views = stored.get("kept")
         named = views.items() if isinstance(views, dict) else ()

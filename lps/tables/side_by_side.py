@@ -72,15 +72,15 @@ def compare_two_runs(first: Run, second: Run) -> SideBySide:
         "Split": [_compare_ids(key, *splits) for key in dict.fromkeys([*splits[0], *splits[1]])],
     }
     summaries = [summarize(run) for run in pair]
-    last = _numbers(*(machine["last"] for machine in summaries))
-    best = _numbers(*({k: v for k, v in machine["best"].items() if k != "epoch"} for machine in summaries))
+    last = _numbers(*(summary["last"] for summary in summaries))
+    best = _numbers(*({k: v for k, v in summary["best"].items() if k != "epoch"} for summary in summaries))
     return SideBySide(sections, last, best, (_epochs_in_words(summaries[0]), _epochs_in_words(summaries[1])))
 
 
 def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fact]:
     rows = []
     for key in dict.fromkeys([*first, *second]):
-        texts = [text_of(machine[key]) if key in machine else "–" for machine in (first, second)]
+        texts = [text_of(values[key]) if key in values else "–" for values in (first, second)]
         rows.append(Fact(key, *texts, same=key in first and key in second and first[key] == second[key]))
     return rows
 
@@ -103,12 +103,7 @@ def _split(run: Run) -> dict[str, np.ndarray]:
         split, truth = snapshots.read_split(run.folder)
     except (UserError, OSError):
         return {}
-    ids_by_kind = {
-        "labeled": split.labeled,
-        "unlabeled": split.unlabeled,
-        "validation": split.validation,
-        "test": split.test,
-    }
+    ids_by_kind = {kind: getattr(split, kind) for kind in ("labeled", "unlabeled", "validation", "test")}
     return {f"{name} images": ids for name, ids in ids_by_kind.items()} | {
         "seen classes": np.asarray(split.class_order[: split.classes.seen]),
         "truth": truth,

@@ -112,7 +112,7 @@ def keep_as_best(folder: Path, name: str) -> None:
 
 
 def prune_checkpoints(folder: Path, num_kept: int = 2) -> None:
-    """Remove all `step-*` checkpoints except the `keep` newest finished ones.
+    """Remove all `step-*` checkpoints except the `num_kept` newest finished ones.
 
     The record is removed first, so that half a checkpoint is never trusted. Call only from the process that writes.
     """

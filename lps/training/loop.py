@@ -206,10 +206,8 @@ class RunTraining:
             split, truth = snapshots.read_split(self.run.folder)
         except UserError:
             return  # damaged, which pages report; the run does not need it
-        own_split, arrays = (
-            self.material.split,
-            ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed"),
-        )
+        own_split = self.material.split
+        arrays = ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed")
         is_same = all(np.array_equal(getattr(split, name), getattr(own_split, name)) for name in arrays)
         if not is_same or not np.array_equal(truth, self.material.truth):
             raise UserError("dataset", CHANGED)
@@ -310,8 +308,11 @@ class RunTraining:
                 self.events.append("pretrain", step=epoch * steps, epoch=epoch, values=values)
                 self.events.sync()
 
+        def report_wait(step: int) -> None:
+            self._progress.write("wait", 0, 0, step, config.pretrain_epochs * steps)
+
         cache = self.run.root / ".pretrained"
-        return pretrained_backbone(config, images, truth, cache, report, self.should_stop)
+        return pretrained_backbone(config, images, truth, cache, report, self.should_stop, report_wait)
 
     def _train_epoch(self) -> bool:
         """Train the rest of the current epoch and write its `train` event. Returns False if stopped before its end."""
@@ -455,11 +456,11 @@ class ProgressFile:
         write_json(self._path, report | {"stop_s": round(stop_s, 3), "time": time.time()})
 
 
-def build(config: Config, material: TrainingData) -> tuple[Method, torch.optim.Optimizer]:
-    """Build method and optimizer with seeded random weights."""
+def build(config: Config, material: TrainingData, *, will_load: bool = False) -> tuple[Method, torch.optim.Optimizer]:
+    """Build method and optimizer with seeded start weights. will_load: they will be replaced, so some are random."""
     torch.manual_seed(seeded(torch.device("cpu"), config.seed, TRAINING.weights).initial_seed())
     network = Network(config, material.images.shape[1], material.split.classes.total)
-    if isinstance(material.images, StoredFeatures):
+    if isinstance(material.images, StoredFeatures) and not will_load:
         network.backbone.begin_at(material.images.spread(_TELLING).all_seen("plain"))
     method = methods.build(config, network, material.split.classes)
     shares = first_prior(config, material.split, material.truth)

@@ -41,20 +41,17 @@ _MOMENTUM = 0.9  # of SGD
 
 # Settings added later count only if they are changed: existing weights keep their names.
 _LATER = ("pretrain.optimizer", "pretrain.projector_width", "pretrain.projector_outputs")
+_LATER += ("network.image_size", "network.tokens")
 
 
 def cache_key(config: Config, images: Pictures) -> str:
     """Return an identifier of everything that the pretrained weights depend on."""
-    settings = {key: value for key, value in config.flat().items() if key.startswith("pretrain.")}
+    settings = {key: value for key, value in config.flat().items() if key.startswith("pretrain.") or key in _LATER}
     for key in _LATER:
         if settings[key] == Config.__dataclass_fields__[key.replace(".", "_")].default:
             del settings[key]
     settings |= {"network": config.network_name, "views": config.views}
     settings |= {"seed": _pretrain_seed(config), "pretrain.seed": None}  # the seed itself, from either setting
-    for name in ("image_size", "tokens"):
-        key = f"network.{name}"
-        if config.flat()[key] != Config.__dataclass_fields__[key.replace(".", "_")].default:
-            settings[key] = config.flat()[key]
     if config.precision != "auto":
         settings["precision"] = config.precision
     if config.threads is not None:  # a fixed number of threads means fixed numerical results
@@ -70,19 +67,26 @@ def _pretrain_seed(config: Config) -> int:
 
 
 def pretrained_backbone(
-    config: Config, images: Pictures, truth: Tensor, cache: Path, report: Report, should_stop: Callable[[], bool]
+    config: Config,
+    images: Pictures,
+    truth: Tensor,
+    cache: Path,
+    report: Report,
+    should_stop: Callable[[], bool],
+    report_wait: Callable[[int], None] = lambda step: None,
 ) -> dict[str, Tensor] | None:
     """Return backbone weights from the cache folder, or train and cache them. None if `should_stop` returned True.
 
     truth: int64 (n,), -1 unknown, for quality only.
-    While another process makes the same weights, waits for them; if it dies, continues its work.
+    While another process makes the same weights, waits for them and gives its saved step to `report_wait`; if it dies,
+    continues its work.
     """
     key = cache_key(config, images)
     partial, lock = cache / f"{key}.partial", cache / f"{key}.lock"
     stored = checkpoints.load_checkpoint(cache, key)
     if stored is None or partial.exists() or lock.exists():  # the latter two: another process was killed at cleanup
         with locks.wait_for_lock(
-            lock, should_stop, lambda: report(0, _steps_done(partial), {}), "start weights"
+            lock, should_stop, lambda: report_wait(_steps_done(partial)), "start weights"
         ) as is_ours:
             if not is_ours:
                 return None
@@ -292,5 +296,5 @@ def pretrain_alone(
 
     backbones.check_backbone(config, *images.shape[1:])
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    pretrained_backbone(config, images, truth, cache, tell, should_stop)
+    pretrained_backbone(config, images, truth, cache, tell, should_stop, lambda step: tell(0, step, {}))
     return cache / f"{cache_key(config, images)}.pt"

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from lps.analysis import alarms
 from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, WARM_UP, find_alarms
 from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.run_folders import recorded_runs
@@ -81,16 +80,6 @@ def test_empty_counts_novel_classes_only_and_only_lasting_ones():
     assert kinds(evaluations([row] * PATIENCE), 0) == [], "who is novel is not known"
 
 
-@pytest.mark.parametrize("training, failure, expected", [
-    ({"loss/total": None}, "", ["loss"]),
-    ({"loss/total": 2.0}, "diverged", ["loss"]),
-    ({"loss/total": 2.0}, "disk_full", []),
-    ({}, "", []),
-])  # fmt: skip
-def test_a_loss_that_is_no_number(training, failure, expected):
-    assert kinds(evaluations([EVEN] * 3), SEEN, training=training, failure=failure) == expected
-
-
 def test_the_gap_grows_when_it_stays_above_its_smallest_value():
     assert kinds(evaluations([EVEN] * 10, [0.05] * 5 + [0.05 + GROWTH + 0.01] * 5), SEEN) == ["gap"]
     assert kinds(evaluations([EVEN] * 10, [0.05] * 5 + [0.05 + GROWTH - 0.01] * 5), SEEN) == []
@@ -128,10 +117,7 @@ def test_no_records_torn_records_and_failures(tmp_path):
     assert read_recent(path).epoch == 0 and read_recent(path).number("kl") is None
     path.write_bytes(b'{"kind": "ev')
     assert read_recent(path).evaluations == ()
-    write(path, [("train", 1, {"loss/total": None}, {}), ("fail", 1, {}, {"failure": "diverged"})])
+    write(path, [("train", 1, {"loss/total": None}, {}), ("fail", 1, {}, {"failure": "disk_full"})])
     recent = read_recent(path)
-    assert recent.failure == "diverged" and recent.training == {"loss/total": None}
+    assert recent.training == {"loss/total": None}
     assert recent.number("loss/total") is None
-    assert [alarm.kind for alarm in alarms.find_alarms(recent.evaluations, recent.seen, failure=recent.failure)] == [
-        "loss"
-    ]

@@ -147,6 +147,7 @@ def test_flags_have_words_for_people():
         assert flag.meaning in clusters.explain_flag(key)
         assert "{where}" in flag.advice
         assert f"What to do**: {flag.advice.format(where='below')}" in clusters.explain_flag(key, "below")
+    assert "mark it as not a class" in clusters.FLAGS["mixed"].advice, "a split helps no cluster of leftovers"
 
 
 def test_flags():
@@ -172,6 +173,38 @@ def test_clusters_with_a_flag_are_counted_once_whatever_the_number_of_their_flag
     assert clusters.flags_in_words([sound]) == "no cluster has a flag"
     assert clusters.flags_in_words([sound, doubtful]) == "1 cluster has a flag"
     assert clusters.flags_in_words([doubtful, sound, doubtful]) == "2 clusters have a flag"
+
+
+def test_a_cluster_that_the_user_made_is_judged_only_by_its_classes():
+    ids, made = [0, 0, 1, 1, 2, 2], {"earlier": [np.zeros(6, int)], "made_by_user": {1, 2, 3}, "ids": range(4)}
+    found = described(ids, [-1, -1, -1, -1, 2, 2], num_classes=3, **made)
+    assert [clusters.marks_of(c) for c in found] == [(), ("made",), (), ()], "the last one is empty"
+    assert [np.isnan(c.stability) for c in found] == [False, True, True, True], "the model never had these clusters"
+    assert clusters.flags_in_words(found) == "no cluster has a flag, 1 is not judged"
+    assert "split or a merge" in clusters.explain_flag("made")
+
+
+def test_what_is_left_of_a_labeled_class_gets_no_flag():
+    truth = [0] * 10 + [1] * 10 + [2] * 10
+    shares = [0] * 5 + [1] * 5 + [1] * 10 + [2] * 10  # cluster 1 has half of class 0
+    options = {"mixed": {0, 2}, "labeled": {0: 40}}
+    assert [c.flags for c in described(shares, truth, **options)] == [("mixed",), ("merge",), ("mixed",)]
+    found = described(shares, truth, leftovers={0}, **options)
+    assert [clusters.marks_of(c) for c in found] == [("rest",), ("merge",), ("mixed",)]
+    assert [c.labeled for c in found] == [40, 0, 0] and "1 is not judged" in clusters.flags_in_words(found)
+
+
+def test_two_clusters_are_twins_if_each_is_nearest_to_the_other_and_neither_has_a_flag():
+    directions = np.array([[1, 0, 0], [1, 0.1, 0], [0, 1, 0.2], [0, 0.7, 0.7]])
+
+    def twins(**more):
+        found = described(range(4), [-1] * 4, num_classes=1, features=directions, feature_rows=np.arange(4), **more)
+        return [twin and twin.id for twin in (clusters.unflagged_twin(found, i) for i in range(5))]
+
+    assert twins() == [1, 0, 3, 2, None]
+    assert twins(mixed={1}) == twins(made_by_user={0}) == [None, None, 3, 2, None]
+    directions[2] = [1, 0.3, 0]
+    assert twins() == [1, 0, None, None, None], "the nearest of cluster 2 is 1, which is nearer to 0"
 
 
 def test_without_truth_the_rest_is_known():

@@ -69,7 +69,7 @@ def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, sel
 @pytest.mark.parametrize("how", [("gcd_v1", "last", "default"), ("orca", "last", "matched")])
 def test_other_scores_of_a_run_without_predictions_are_refused_with_the_reason(tmp_path, how):
     bare = without_predictions(make_run(tmp_path / "one", epochs=2), tmp_path)
-    with pytest.raises(UserError, match="snapshots: were not found"):
+    with pytest.raises(UserError, match="predictions: were not found"):
         score_run(bare, *how)
     new = make_run(tmp_path, "queued")
     with pytest.raises(UserError, match="no epoch has been evaluated yet"):
@@ -112,12 +112,14 @@ def test_a_seed_counts_once_and_the_newest_run_of_it():
         (group,) = group_runs(order)
         assert group.mean("all") == pytest.approx(0.85) and [m.config.seed for m in group.members] == [0, 1]
         assert [member.run.id for member in group.replaced] == [old]
-    assert "LPS: seed 0 was run more than once; its newest finished run is used" in score_tables.table_notes([group])
+    assert "LPS, digits: seed 0 was run more than once; its newest finished run is used" in score_tables.table_notes(
+        [group]
+    )
     unfinished = [replace(runs[0], is_complete=False), runs[1]]
     assert group_runs(unfinished)[0].mean("all") == pytest.approx(0.2)  # what was broken off replaces nothing
     neither = group_runs([replace(run, is_complete=False) for run in unfinished])[0]
     assert neither.mean("all") == pytest.approx(0.8)
-    assert "LPS: seed 0 was run more than once; its newest run is used" in score_tables.table_notes([neither])
+    assert "LPS, digits: seed 0 was run more than once; its newest run is used" in score_tables.table_notes([neither])
 
 
 def test_an_explicit_pretraining_seed_that_is_the_runs_own_changes_nothing():
@@ -138,6 +140,18 @@ def test_labels_say_what_tells_groups_apart():
         "LPS, margin_scale=10",
         "ORCA, margin_scale=5",
     ]
+
+
+def test_the_label_of_a_group_that_is_alone_says_which_runs_these_are():
+    def label(*runs, planned=()) -> str:
+        return group_runs(runs, planned)[0].label
+
+    assert label(scored(), scored(seed=1)) == "LPS, digits"
+    (group,) = group_runs([scored(epochs=3, margin_scale=5.0)])
+    assert (group.label, group.short_label) == ("LPS, digits, margin_scale=5, epochs=3", "LPS")
+    many = {"margin_scale": 5.0, "entropy_weight": 0.5, "use_margin": False, "epochs": 3, "lr": 0.1}
+    assert label(scored(**many)).count("=") == 4 and label(scored(**many)).endswith(", …")
+    assert label(scored(), planned=[scored(lr=0.3).config]) == "LPS, lr=0.05", "runs of a sweep that are to come"
 
 
 def test_labels_name_no_defaults_once_more_than_four_settings_differ():
@@ -179,6 +193,31 @@ def test_bold_is_what_is_distinguishable_from_every_other_row():
     assert differences.best_cells(close) == set()
     single = group_runs([scored(all=0.9), scored("orca", all=0.2)])
     assert differences.best_cells(single) == set() and differences.best_cells(single[:1]) == set()
+
+
+def test_without_a_bold_cell_the_marks_say_whether_anything_was_tested():
+    (one,) = score_tables.about_marks(group_runs([scored(), scored("orca")]))
+    assert "nothing was tested" in one
+    two = [scored(method, seed, all=0.5 + 0.1 * seed) for method in ("lps", "orca") for seed in (0, 1)]
+    (several,) = score_tables.about_marks(group_runs(two))
+    assert "nothing is bold" in several and "95 %" in several and "tested" not in several
+    (mixed,) = score_tables.about_marks(group_runs([*two, scored("nach"), scored("gcd")]))
+    assert mixed.startswith(several) and "not tested: NACH · GCD have one seed" in mixed
+    assert score_tables.about_marks(group_runs(two[1:])) == ["nothing is bold, and not tested: LPS has one seed"]
+    assert score_tables.about_marks(group_runs([scored()])) == []
+
+
+def test_the_words_of_a_split_are_those_that_all_runs_share():
+    configs = [configure({"split.labeled_ratio": ratio, "split.imbalance": 10.0}) for ratio in (0.1, 0.5)]
+    words = "5 seen classes, split.seen_classes=first, split.seed=0, split.imbalance=10"
+    assert score_tables.split_in_words(configs) == words
+    assert score_tables.split_in_words(configs[:1]) == f"10 % labels, {words}"
+    assert score_tables.split_in_words([]) == ""
+
+
+def test_a_note_explains_the_columns():
+    notes = score_tables.table_notes(group_runs([scored()]), scoring=False)
+    assert all(word in notes[0] for word in ("NMI", "gap", "conflict", "without pretraining", "n: runs"))
 
 
 def test_a_seen_accuracy_is_not_best_by_matching_alone():
@@ -308,6 +347,27 @@ def test_csv_is_read_back_and_holds_no_formula():
         assert tables.line_cell(text)[0] == "'"
 
 
+def test_tables_say_which_experiment_it_is_and_which_settings_each_row_has():
+    groups = group_runs([scored(epochs=30), scored(epochs=30, margin_scale=5.0), scored("orca", epochs=30)])
+    for form in ("latex", "markdown"):
+        lines = [line.removeprefix("% ") for line in score_tables.format_table(groups, form).splitlines()]
+        (shared,) = [line for line in lines if line.startswith("all rows: ")]
+        assert "dataset=digits, epochs=30, 50 % labels, 5 seen classes" in shared and "entropy_weight=1" in shared
+        (orca,) = [line for line in lines if line.startswith("ORCA: ")]
+        assert orca == "ORCA: uncertainty_cap=0.5, pairwise_weight=1", "margin_scale=10 is in its label"
+        (lps,) = [line for line in lines if line.startswith("LPS: ")]
+        assert "temperature=0.4" in lps and "margin_scale" not in lps
+    rows = list(csv.DictReader(io.StringIO(score_tables.format_table(groups, "csv"))))
+    assert [row["margin_scale"] for row in rows] == ["10", "5", "10"]
+    assert [row["uncertainty_cap"] for row in rows] == ["", "", "0.5"]
+    names = ("dataset", "epochs", "split.labeled_ratio", "split.num_seen", "entropy_weight")
+    assert {tuple(row[name] for name in names) for row in rows} == {("digits", "30", "0.5", "5", "1")}
+    changed = score_tables.notes_on_settings(group_runs([scored(lr=0.2)]))
+    assert "lr=0.2" in changed[0] and score_tables.notes_on_settings([]) == []
+    seeds = group_runs([scored(seed=seed, **{"pretrain.seed": seed + 3}) for seed in (0, 1)])
+    assert "pretrain.seed" not in score_tables.format_table(seeds, "csv"), "the runs of a row differ in it"
+
+
 def test_json():
     first, second = json.loads(score_tables.format_table(groups_for_tables(), "json"))
     assert first["label"] == HOSTILE and first["seeds"] == [0, 1] and second["all"]["mean"] == pytest.approx(0.515)
@@ -324,12 +384,8 @@ def test_what_was_not_measured_is_a_dash_or_null():
     assert score_tables.format_cell(groups[0], "all") == "-" and differences.best_cells(groups) == set()
     assert json.loads(score_tables.format_table(groups, "json"))[0]["all"]["mean"] is None
     assert all(score_tables.format_table(groups, form) for form in score_tables.FORMATS)
-    assert (
-        score_tables.format_cell(
-            group_runs([replace(scored(), scores=replace(scored().scores, conflict=-1e-9))])[0], "conflict"
-        )
-        == "0.0"
-    )
+    tiny = replace(scored(), scores=replace(scored().scores, conflict=-1e-9))
+    assert score_tables.format_cell(group_runs([tiny])[0], "conflict") == "0.0"
 
 
 def test_the_notes_name_raw_scores_of_ids_without_a_meaning():
@@ -342,10 +398,8 @@ def test_the_notes_name_protocol_and_oracle():
     member = replace(scored(), protocol="strict", select="oracle")
     notes = score_tables.table_notes(group_runs([member]))
     assert any(note.startswith("protocol strict: ") for note in notes) and any("oracle" in note for note in notes)
-    assert not any(
-        note.startswith(("protocol", "oracle"))
-        for note in score_tables.table_notes(group_runs([member]), scoring=False)
-    )
+    notes = score_tables.table_notes(group_runs([member]), scoring=False)
+    assert not any(note.startswith(("protocol", "oracle")) for note in notes)
 
 
 @pytest.mark.parametrize("form", score_tables.FORMATS)
@@ -380,23 +434,18 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
 def test_the_audit_of_table_1():
     table = [row for row in paper_results.paper_rows() if row.table == "table1_main"]
     assert len(table) == 60
-    above = {
-        (r.dataset, r.labeled_ratio, r.method)
-        for r in table
-        if any("above" in doubt for doubt in paper_results.find_inconsistencies(r))
-    }
-    assert above == {
+
+    def lines_with(words: str) -> set[tuple]:
+        doubts = {(r.dataset, r.labeled_ratio, r.method): paper_results.find_inconsistencies(r) for r in table}
+        return {line for line, found in doubts.items() if any(words in doubt for doubt in found)}
+
+    assert lines_with("above") == {
         ("ImageNet-100", 0.1, "RankStats"),
         ("ImageNet-100", 0.5, "RankStats"),
         ("CIFAR-10", 0.1, "SimCLR"),
         ("ImageNet-100", 0.5, "GCD"),
     }
-    copied = {
-        (r.dataset, r.labeled_ratio, r.method)
-        for r in table
-        if any("same three" in d for d in paper_results.find_inconsistencies(r))
-    }
-    assert copied == {("CIFAR-10", 0.5, "GCD"), ("ImageNet-100", 0.5, "GCD")}
+    assert lines_with("same three") == {("CIFAR-10", 0.5, "GCD"), ("ImageNet-100", 0.5, "GCD")}
     excess = paper_results.find_inconsistencies(paper_results.main_row("ImageNet-100", 0.5, "RankStats"))[0]
     assert "5.4 points" in excess  # 40.3 - (47.3 + 2 * 28.7) / 3
 
@@ -499,10 +548,8 @@ def test_runs_of_another_precision_are_another_group_and_say_so():
     groups = group_runs([whole, replace(half, precision="bf16")])
     assert [group.label for group in groups] == ["LPS, fp32", "LPS, bf16"]
     assert group_tables.settings_table(groups)["precision"].tolist() == ["fp32", "bf16"]
-    assert [row["precision"] for row in csv.DictReader(io.StringIO(score_tables.format_table(groups, "csv")))] == [
-        "fp32",
-        "bf16",
-    ]
+    rows = csv.DictReader(io.StringIO(score_tables.format_table(groups, "csv")))
+    assert [row["precision"] for row in rows] == ["fp32", "bf16"]
 
 
 @pytest.mark.parametrize(

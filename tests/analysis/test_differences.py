@@ -1,5 +1,7 @@
 """Differences between groups: pairing by seed, marks, wording, and the rate of false marks."""
 
+import csv
+import io
 import json
 import math
 from dataclasses import replace
@@ -119,11 +121,8 @@ def test_groups_of_another_split_or_way_to_score_are_not_held_against_each_other
     splits = [(groups[row].members[0].split, held.references[row].members[0].split) for row in held.rows]
     assert len(splits) == 3 and all(own == other for own, other in splits)
     gcd = next(row for row in held.rows if groups[row].config.method == "gcd")
-    assert {column for row, column in held.differences if row == gcd} == {
-        "novel",
-        "all",
-        "nmi",
-    }  # matched is no match for raw
+    # Matched is no match for raw.
+    assert {column for row, column in held.differences if row == gcd} == {"novel", "all", "nmi"}
 
 
 def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
@@ -132,10 +131,8 @@ def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
     many = [run for k in range(1, 9) for run in runs_of(values=(0.8, 0.82, 0.8101, 0.8052), temperature=0.1 * k + 0.5)]
     alone, among = compare_groups(group_runs([*usual, *low])), compare_groups(group_runs([*usual, *low, *many]))
     assert verdict(alone.differences[1, "all"]) == "lower" and (1, "all") in alone.bold
-    assert (
-        verdict(among.differences[1, "all"])
-        == "distinguishable as a single comparison, but not after correction for 9 comparisons"
-    )
+    corrected = "distinguishable as a single comparison, but not after correction for 9 comparisons"
+    assert verdict(among.differences[1, "all"]) == corrected
     assert (1, "all") not in among.bold and seeds_needed_in_words(among.differences[1, "all"]) == ""
 
 
@@ -153,12 +150,47 @@ def test_a_sentence_a_row_tells_what_these_seeds_cannot():
     assert json_rows[1]["differences"]["seen"]["seeds_needed"] is None
 
 
+def test_a_row_that_shares_only_some_seeds_with_its_baseline_names_them():
+    held = compare_groups(groups := group_runs([*runs_of(values=(0.9, 0.8, 0.7)), *runs_of("orca", (0.8, 0.8))]))
+    assert held.seeds(1) == "0, 1 (2 of 3)" and held.differences[1, "all"].mean == pytest.approx(-0.05)
+    assert any("0 (1 of 2)" in line for line in differences.explain_differences(held))
+    assert all("0, 1 (2 of 3)" in score_tables.format_table(groups, form) for form in ("markdown", "latex"))
+    (row,) = list(csv.DictReader(io.StringIO(score_tables.format_table(groups, "csv"))))[1:]
+    assert (row["pairs"], row["paired_seeds"]) == ("2", "0 1")
+    assert json.loads(score_tables.format_table(groups, "json"))[1]["paired_seeds"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "own, others, missing",
+    [
+        ([0], [0, 1, 2], [1, 2]),
+        ([0, 1], [0, 1, 2], [2]),
+        ([7], [0, 1], [0, 1]),
+        ([0], [0], [1]),
+        ([1], [1], [0]),
+        ([0, 1], [0, 1], []),
+        ([0, 1, 2], [0, 1], []),
+        ([3, 4], [0, 1], []),
+    ],
+)
+def test_a_row_lacks_the_seeds_of_its_baseline_and_with_one_seed_another_one(own, others, missing):
+    groups = [group_runs(runs_of(values=(0.9,) * len(seeds), seeds=seeds))[0] for seeds in (own, others)]
+    assert differences.missing_seeds(*groups) == missing
+
+
 def test_the_number_of_comparisons_is_told_beside_rows_that_cannot_be_tested():
     runs = [*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.2, 0.3, 0.25)), *runs_of("fixmatch", (0.4,))]
     runs += runs_of("gcd", (0.1, 0.2, 0.12))
     held = compare_groups(group_runs(runs))
     assert {difference.together for difference in held.differences.values()} == {0, 2}
     assert any("bold" in line and "2" in line for line in differences.explain_differences(held))
+
+
+def test_a_difference_that_does_not_match_the_rounded_numbers_is_explained():
+    held = compare_groups(group_runs([*runs_of(values=(0.9976,)), *runs_of("orca", (0.9953,))]))
+    cell = differences.format_difference(held.differences[1, "all"])
+    assert cell == "-0.2", "99.8 and 99.5 in the table"
+    assert any("before rounding" in line for line in differences.explain_differences(held))
 
 
 def test_a_seed_that_was_run_twice_counts_once():

@@ -98,22 +98,20 @@ def test_a_name_is_taken_away_and_free_again():
     found = said(name(1, "cat"), {"do": "reject", "id": 1}, unname(1), name(2, "cat"))
     assert found.names == {2: "cat"} and found.rejected == {1}
     assert said(unname(1)).is_empty
+    assert said(name(1, "cat"), merge(1, 2), name(2, "cat")).names[2] == "cat", "of a merged cluster, too"
 
 
 def test_assigned_images_are_confirmed_in_a_cluster_that_may_be_the_models():
     found = said(split([1, 2], 10), assign([2, 3], 7), assign([3], 4))
     assert found.moved == {1: 10, 2: 7, 3: 4} and found.confirmed == {2, 3}
     assert found.created_clusters == {10} and found.split_off == [10] and found.next_id(10) == 11
+    assert said(split([1, 2], 10), split([2, 3], 11)).moved == {1: 10, 2: 11, 3: 11}
+    assert Naming().next_id(10) == 10 and said(split([1], 10), split([2], 11)).next_id(10) == 12
 
 
 def test_a_cluster_that_lost_its_last_image_gives_its_name_back_and_keeps_its_id():
     found = said(split([1], 10), name(10, "cat"), assign([1], 2), name(2, "cat"))
     assert found.split_off == [] and found.names[2] == "cat" and found.next_id(10) == 11
-
-
-def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
-    found = said(split([1, 2], 10), split([2, 3], 11))
-    assert found.moved == {1: 10, 2: 11, 3: 11}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +140,6 @@ def test_what_cannot_be_is_refused(steps, words):
         said(*steps)
 
 
-def test_the_name_of_a_merged_cluster_is_free_again():
-    assert said(name(1, "cat"), merge(1, 2), name(2, "cat")).names[2] == "cat"
-
-
 def test_a_merge_takes_the_name_along_where_the_other_has_none():
     found = said(name(7, "zebra"))
     assert naming.merge_steps(found, 7, 9, {}) == [merge(7, 9), name(9, "zebra")]
@@ -159,11 +153,6 @@ def test_a_name_that_a_seen_class_has_already():
         naming.check_name("CAT", 7, Naming(), {0: "cat", 1: "dog"})
     naming.check_name("cat", 0, Naming(), {0: "cat"})
     naming.check_name("cat", 7, said(name(0, "kitten")), {0: "cat"})
-
-
-def test_a_new_cluster_has_an_id_that_nobody_had():
-    assert Naming().next_id(10) == 10
-    assert said(split([1], 10), split([2], 11)).next_id(10) == 12
 
 
 @pytest.mark.slow
@@ -209,6 +198,14 @@ def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
     assert [
         step["name"] for entry in naming.read_entries(run) for step in entry.get("steps", []) if "name" in step
     ] == ["cat", "elsewhere", "horse"]
+
+
+def test_a_decision_that_changes_nothing_is_no_step_of_the_history(run):
+    wrong = {"do": "wrong", "images": [5, 6], "id": 7}
+    assert [naming.record_steps(run, 3, [wrong]) for _ in range(2)] == [True, False], "a double click"
+    assert not naming.record_steps(run, 3, [name(1, "cat"), {"do": "unname", "id": 1}])
+    naming.undo_last(run, 3)
+    assert not at(run, 3).wrong_clusters and naming.record_steps(run, 3, [wrong])
 
 
 def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):

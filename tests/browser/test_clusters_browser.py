@@ -72,7 +72,7 @@ def test_a_row_and_a_picture_open_and_the_buttons_of_the_table_cover_nothing_tha
         page.mouse.click(box["x"] + x, box["y"] + 36 + 35 * cluster + 17)
         wait_for_address(page, f"cluster={cluster}")
         page.get_by_role("heading", name=f"Cluster {cluster}").wait_for()
-    page.get_by_role("heading", name="Cluster 8").wait_for()
+    come_to_rest(page)  # the images follow the heading
     image = ids(page)[2]
     page.locator(SHEET).nth(2).locator(".lps-sheet-picture").click()
     wait_for_address(page, f"image={image}(&|$)")
@@ -87,7 +87,9 @@ def test_pictures_that_were_squeezed_have_their_own_proportions_and_their_own_co
     shades = [(230, 20, 20), (20, 160, 40), (20, 40, 230)]
     pixels = np.tile(np.array(shades, np.uint8)[:, None, None], (1, 64, 64, 1))
     images = Images(pixels, np.zeros(3, np.int64), ("a",), sizes=np.array([(300, 600), (600, 200), (50, 50)]))
-    gallery.show_sheet([Tile(i, f"word {i}", f"Image {i}") for i in range(3)], images, "sheet", "t", "Three pictures")
+    words = ["97 %", "97 %\nlabel: automobile", "97 %\nlabel: automobilesofallkinds\nnone of these"]
+    tiles = [Tile(i, text, f"Image {i}") for i, text in enumerate(words)]
+    gallery.show_sheet(tiles, images, "sheet", "t", "Three pictures")
     page = chromium.new_page(device_scale_factor=1)
     page.set_content(f'<style>{gallery._STYLE}</style><main><div class="lps-sheet"></div></main>')
     page.evaluate(SHOW, [gallery._SCRIPT, list(given["data"])])
@@ -95,6 +97,8 @@ def test_pictures_that_were_squeezed_have_their_own_proportions_and_their_own_co
     shown = [tile.bounding_box() for tile in page.locator(".lps-sheet-picture").all()]
     assert [(box["width"], box["height"]) for box in shown] == [(72, 36), (24, 72), (72, 72)]
     assert len({box["y"] + box["height"] for box in shown}) == 1, "they stand on one line"
+    is_whole = "texts => texts.every(t => t.scrollWidth <= t.clientWidth && t.scrollHeight <= t.clientHeight)"
+    assert page.eval_on_selector_all(".lps-sheet-words", is_whole), "no word is cut"
     for tile, shade in zip(page.locator(".lps-sheet-picture").all(), shades):
         seen = np.asarray(Image.open(io.BytesIO(tile.screenshot())).convert("RGB")).astype(int)
         assert np.abs(np.median(seen, axis=(0, 1)) - shade).max() <= 8
@@ -131,3 +135,19 @@ def test_images_are_chosen_over_pages_split_off_and_named(run, open_page):
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Cluster 10 · odd ones").wait_for()
     assert said(run).names == {10: "odd ones"} and page.locator(".lps-sheet-chosen").count() == 0
+
+
+def test_images_like_the_chosen_ones_come_into_sight_and_are_all_ticked(run, open_page):
+    page = open_page(f"clusters?run={run.id}&cluster=2")
+    page.wait_for_selector(SHEET)
+    tick(page, 0)
+    tick(page, 9, modifiers=["Shift"])  # some of them have stored features
+    page.get_by_text("Move 10 chosen images to").wait_for()
+    page.locator(".st-key-more_like button:visible:enabled").click()
+    top = "document.querySelector('.st-key-similar_images')?.getBoundingClientRect().top < innerHeight / 2"
+    page.wait_for_function(top)
+    found = page.locator(".st-key-similar_images .lps-sheet-tile")
+    found.nth(33).wait_for()
+    assert found.count() == page.locator(".st-key-similar_images .lps-sheet-chosen").count() == 34
+    found.nth(3).locator(".lps-sheet-mark").click()
+    page.get_by_text("Move 33 chosen images to").wait_for()

@@ -14,7 +14,7 @@ from tests.installing import build, install, nobody
 from tests.patience import until
 from tests.servers import Server, free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.turn(0, 2), pytest.mark.timeout(900)]
 DEMO_S = 300  # two trainings, the second after the first where there is one core, on a busy machine
 
 

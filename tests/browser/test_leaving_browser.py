@@ -26,15 +26,15 @@ DOORS = [
 SLOW = """
 import random, sys, time
 from streamlit.web.cli import main
-from lps.ui.shared import notices; from lps.ui.forms import start_runs
-watch, notices.TICK_S, run = notices.watch_runs, 0.2, sys.argv.pop(1)
-def slow_watch():
+from lps.ui.server import run_toasts; from lps.ui.forms import start_runs
+watch, run_toasts.TICK_S, run = run_toasts.watch_runs, 0.2, sys.argv.pop(1)
+def slow_watch(page):
     time.sleep(random.uniform(0, 0.2))
-    watch()
+    watch(page)
 def slow_start(*_):
     time.sleep(random.uniform(0.4, 1.0))
     return [run]
-notices.watch_runs, start_runs.start_runs = slow_watch, slow_start
+run_toasts.watch_runs, start_runs.start_runs = slow_watch, slow_start
 main()
 """
 # Its answers reach the browser late: what a page has asked for meanwhile is on its way when the page is left.

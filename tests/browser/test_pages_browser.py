@@ -7,6 +7,9 @@ Both themes of every page are in test_every_page.py.
 import pytest
 from playwright.sync_api import expect
 
+from lps.charts.palette import DARK, LIGHT
+from lps.cluster import executors
+from lps.ui.shared.data_table import label_width
 from tests.browser.conftest import come_to_rest, wait_for_address
 from tests.browser.looks import NOT_HERE
 from tests.sample_runs import make_run
@@ -82,6 +85,71 @@ def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
     page.get_by_text("1 chosen").wait_for()
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_can_be_done_with_ticked_rows_is_in_sight_while_the_table_is_cut(visit, runs, width):
+    page = visit(f"runs?run={runs[0].id}", width=width)
+    page.set_viewport_size({"width": width, "height": 600})
+    bar = page.locator(".st-key-runs_bar")
+    expect(page.locator("[data-testid=stDataFrame]").first).not_to_be_in_viewport(ratio=1)
+    expect(bar.get_by_role("link", name="Compare")).to_be_in_viewport(ratio=1)
+    assert bar.bounding_box()["height"] < 80, "one row"
+
+
+def test_a_menu_of_runs_finds_words_in_another_order(visit, runs):
+    page = visit("compare")
+    field = page.locator(".st-key-compared_runs input")
+    for text in ("1 seed 20 scale", "no such run"):
+        field.click()
+        field.fill(text)
+        page.get_by_role("option", name=text).or_(page.get_by_text(f"Add: {text}")).first.wait_for()
+        field.press("Enter")
+        wait_for_address(page, rf"compare\?run={runs[5].id}$")
+    page.get_by_text("No run has all words").wait_for()
+
+
+def test_every_run_on_compare_opens_with_one_click_and_the_way_back_keeps_the_choice(visit, runs):
+    page = visit(f"compare?run={runs[0].id}&run={runs[2].id}")
+    page.get_by_text("Every run (2)").click()
+    grid = page.locator("[data-testid=stDataFrame]").filter(has_text="scale 0 seed 0")
+    grid.scroll_into_view_if_needed()
+    box, names_px = grid.bounding_box(), label_width(["scale 0 seed 0"])
+    page.mouse.click(box["x"] + names_px + 34, box["y"] + ROW * 1.5)
+    wait_for_address(page, rf"live\?run=({runs[0].id}|{runs[2].id})$")
+    page.locator("[data-testid=stSidebarNavLink]", has_text="Analyze").click()
+    wait_for_address(page, rf"compare\?run={runs[0].id}&run={runs[2].id}$")
+
+
+def test_homes_drawings_take_the_colours_of_a_new_theme_even_of_one_that_comes_while_the_page_is_drawn(visit):
+    page = visit("")
+    page.reload(wait_until="commit")
+    page.locator("h1").wait_for()
+    for theme, palette in (("dark", DARK), ("light", LIGHT)):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function(
+            """color => [...document.querySelectorAll("img[alt^='Seen and novel accuracy']")].length > 0
+                && [...document.querySelectorAll("img[alt^='Seen and novel accuracy']")].every(
+                    image => atob(image.src.split("base64,")[1] ?? "").includes(color))""",
+            arg=palette.seen,
+        )
+
+
+# Whether a picture has a pixel of this colour, such as [31, 111, 180].
+HAS_COLOUR = """colour => {
+  const image = document.querySelector("img[alt='Class 0, seen']");
+  if (!image?.complete || !image.naturalWidth) return false;
+  const context = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.naturalWidth, image.naturalHeight);
+  return data.some((_, at) => at % 4 === 0 && colour.every((value, channel) => data[at + channel] === value)); }"""
+
+
+def test_the_frames_of_classes_on_launch_take_the_colours_of_a_new_theme(visit):
+    page = visit("launch")
+    for theme, palette in (("dark", DARK), ("light", LIGHT)):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function(HAS_COLOUR, arg=[*bytes.fromhex(palette.seen[1:])])
+
+
 # How far tools reach down over the lines below them, in pixels: (of every chart, of every table).
 OVERLAPS = """() => {
   const boxOf = (one) => one.getBoundingClientRect();
@@ -120,10 +188,43 @@ def test_labels_of_fields_in_one_row_stand_at_one_height(visit, path, fields):
     assert len({round(label.bounding_box()["y"]) for label in labels}) == 1
 
 
+def test_a_field_takes_the_room_that_is_kept_for_it(visit):
+    page = visit("launch", width=390)
+    cluster_field = ["place-on"] if executors.available_executors() else []  # drawn only where there is a cluster
+    for name in ("split_mode", *cluster_field):
+        field = page.locator(f".st-key-{name}:has(button)")
+        field.wait_for()
+        assert field.evaluate("one => [getComputedStyle(one).minHeight, one.clientHeight]") == ["68px", 68]
+
+
+@pytest.mark.parametrize("width", in_turn([390, 800], 1))
+def test_the_launch_button_stays_in_place_when_the_text_beside_it_gets_longer(visit, width):
+    boxes = []
+    for query in ("", "?set=split.num_seen%3D99", "?set=dataset.path%3D/a/long/folder/name/of/pictures&dataset=folder"):
+        page = visit(f"launch{query}", width=width)
+        button = page.locator("[data-testid=stBottomBlockContainer] button:has-text('Launch')")
+        button.wait_for()
+        come_to_rest(page)
+        boxes.append(button.bounding_box())
+    assert boxes[0] == boxes[1] == boxes[2]
+
+
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(visit, runs):
     page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
     page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")
     page.get_by_role("heading", name="Compare").wait_for()
+
+
+def test_the_kept_choice_of_runs_is_added_to_the_path_of_its_own_page(visit, runs):
+    page = visit(f"compare?run={runs[0].id}&run={runs[2].id}")
+    menu = page.get_by_test_id("stSidebarNavLink")
+    menu.filter(has_text="Home").click()
+    page.get_by_role("heading", name="Watch a model discover").wait_for()
+    menu.filter(has_text="Analyze").click()
+    page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}")
+    come_to_rest(page)
+    page.go_back()  # Streamlit adds an entry for the path and one for the query
+    assert page.evaluate("location.pathname + location.search") == "/compare"
 
 
 # A grey place of Streamlit's: milliseconds until it is seen.

@@ -43,7 +43,7 @@ def test_the_margin_frees_novel_points_where_the_entropy_term_is_weak(blank):
 
 
 def test_the_race_runs_by_itself_and_by_keys_and_nothing_is_cut(open_page):
-    page = open_page("explain")
+    page = open_page("explain?present=1")
     page.get_by_text("A simulation in the plane, not your run.").wait_for()
     plot = page.locator(".lps-plane-canvas")
     plot.scroll_into_view_if_needed()
@@ -51,12 +51,13 @@ def test_the_race_runs_by_itself_and_by_keys_and_nothing_is_cut(open_page):
     page.wait_for_function("() => document.querySelector('.lps-plane-said').textContent", timeout=90_000)
     assert said.inner_text().startswith("After 400 steps") and "without the margin" in said.inner_text()
     novel = page.locator(".lps-plane-novel output").inner_text()
-    assert f"{novel} of the novel points" in said.inner_text()
-    for wide in (1280, 1920, 390):
+    assert f"novel accuracy is {novel} (" in said.inner_text()
+    for wide in (1440, 1280, 1920, 390):
         page.set_viewport_size({"width": wide, "height": 900})
         page.wait_for_timeout(300)
         box = page.locator(".lps-plane").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= wide
+        assert box["height"] < 800 or wide == 390  # plot, results and sliders are in sight together
         assert page.evaluate(CUT) == []
     page.get_by_label("Strength of the margin, C").focus()
     page.keyboard.press("Home")

@@ -6,6 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from lps.race import race_data, race_document
+from lps.wording import points_between
 from tests.sample_runs import RunWriter, held, make_run, rewritten, without
 
 RACE = ".lps-race"
@@ -113,6 +114,7 @@ def test_every_number_that_is_read_while_it_moves_was_measured(open_file, runs):
     page.keyboard.press("Space")
     page.wait_for_selector(f"{RACE}[data-state=playing]")
     wait_for_rest(page)
+    assert page.get_attribute("[data-of=gap]", "data-more") == ""
     read = set(page.evaluate("[...window.seenTexts]"))
     assert at(page) == "20" and len(read) > 4 and read <= known
 
@@ -126,25 +128,27 @@ WATCH = """() => {
         return now;
     };
     const look = () => {
-        const isHidden = text.classList.contains('is-on-its-way');
+        const isGrey = text.classList.contains('is-on-its-way');
         const written = parseFloat(text.textContent) / 100;
-        if (window.drawn !== undefined) window.watched.push([window.drawn, written, isHidden]);
+        if (window.drawn !== undefined) window.watched.push([window.drawn, written, isGrey]);
         requestAnimationFrame(look);
     };
     look();
 }"""
 
 
-def test_marks_rest_at_their_numbers_and_no_number_is_read_beside_a_mark_that_travels(open_file):
+def test_marks_rest_at_their_numbers_and_a_number_beside_a_mark_that_travels_is_grey(open_file):
     page = open_file("#at=1")
     page.evaluate(WATCH)
     page.keyboard.press("Space")
     page.wait_for_function(f"() => Number(document.querySelector('{RACE}').dataset.at) >= 4")
+    told = page.get_attribute("[data-of=gap]", "data-more")
+    assert told.startswith("after epoch ") and state(page) == "playing"
     watched = page.evaluate("watched")
-    apart = [abs(drawn - number) for drawn, number, is_hidden in watched if not is_hidden]
+    apart = [abs(drawn - number) for drawn, number, is_grey in watched if not is_grey]
     assert max(apart) < 0.021
     assert sum(distance < 0.001 for distance in apart) > len(watched) / 2
-    assert any(is_hidden for *_, is_hidden in watched)
+    assert any(is_grey for *_, is_grey in watched)
 
 
 def test_numbers_of_quick_steps_tick_with_their_marks_and_do_not_blink(open_file, studio, tmp_path):
@@ -152,26 +156,28 @@ def test_numbers_of_quick_steps_tick_with_their_marks_and_do_not_blink(open_file
     measure(run, {"steps/kl": [0.8 - 0.04 * step for step in range(16)]})
     page = open_file("#at=0.06", path=race_document.write([run], tmp_path / "quick.html"))
     page.evaluate(
-        """() => { window.hidden = 0; window.apart = 0; window.drawn = new Set();
+        """() => { window.grey = 0; window.apart = 0; window.drawn = new Set();
         const text = document.querySelector('[data-of=kl]'), draw = raceDrawSide;
         window.raceDrawSide = (...all) => {
             draw(...all);
             drawn.add(all[4].kl);
             apart = Math.max(apart, Math.abs(all[4].kl - parseFloat(text.textContent.slice(3))));
         };
-        new MutationObserver(() => { hidden += text.classList.contains('is-on-its-way'); })
+        new MutationObserver(() => { grey += text.classList.contains('is-on-its-way'); })
             .observe(text, {attributes: true, attributeFilter: ['class']}); }"""
     )
     page.keyboard.press("Space")
     page.wait_for_function(f"() => Number(document.querySelector('{RACE}').dataset.at) >= 0.9")
-    assert page.evaluate("hidden") == 0 and page.evaluate("apart") < 0.006 and page.evaluate("drawn.size") > 3
+    assert page.evaluate("grey") == 0 and page.evaluate("apart") < 0.006 and page.evaluate("drawn.size") > 3
 
 
-def test_the_number_of_a_mark_that_travels_cannot_be_seen(open_file):
+def test_the_number_of_a_mark_that_travels_stays_in_grey(open_file):
     page = open_file("#at=1")
     number = page.locator("[data-of=novel]").first
-    number.evaluate("one => one.classList.add('is-on-its-way')")
-    page.wait_for_function("() => getComputedStyle(document.querySelector('[data-of=novel]')).opacity === '0'")
+    ink = number.evaluate("one => getComputedStyle(one).color")
+    number.evaluate("one => { one.style.transition = 'none'; one.classList.add('is-on-its-way'); }")
+    color, opacity = number.evaluate("one => [getComputedStyle(one).color, getComputedStyle(one).opacity]")
+    assert color != ink and opacity == "1" and readings(page)["novel"].endswith(" %")
 
 
 def test_a_pause_while_marks_rest_stays_where_they_are(open_file):
@@ -208,15 +214,15 @@ def test_keys_step_by_epochs_and_by_steps(open_file):
 def test_within_the_first_epoch_steps_are_shown_and_the_accuracies_of_k_means_in_grey(open_file, runs):
     page, run = open_file("#at=0.5"), race_data.race_of_runs(runs)["runs"][0]
     start = run["start"]
-    assert readings(page) | {"brake": "", "gap": ""} == {
-        **{"seen": percent(start["seen"]), "gap": "", "novel": percent(start["novel"])},
+    assert readings(page) | {"brake": ""} == {
+        **{"seen": percent(start["seen"]), "gap": "before training (k-means)", "novel": percent(start["novel"])},
         **{"guesses": "80 % seen", "kl": "KL 0.70", "brake": ""},
     }
     grey = page.locator(".race-lane b.is-start")
     assert grey.count() == 6 and "no accuracy" in page.inner_text(".race-said")
     page.keyboard.press("ArrowRight")
     assert readings(page)["kl"] == "KL 0.50" and readings(page)["seen"] == percent(run["seen"][0])
-    assert grey.count() == 0
+    assert grey.count() == 0 and readings(page)["gap"] != "before training (k-means)"
 
 
 def depth(page, lane: int, share: float) -> float:
@@ -233,8 +239,38 @@ def depth(page, lane: int, share: float) -> float:
     )
 
 
+def test_the_legend_of_the_dashes_follows_the_button(open_file):
+    page = open_file("#at=3")
+    legend = page.locator(".race-dashes")
+    assert legend.inner_text() == "prior: expected shares (usually equal)"
+    page.keyboard.press("b")
+    assert legend.inner_text() == "true shares"
+
+
+def test_a_bar_says_its_class_and_is_at_the_same_place_in_both_views(open_file, runs):
+    page, race = open_file("#at=3"), race_data.race_of_runs(runs)
+    run, names = race["runs"][0], race["classes"]["names"]
+    bars = page.locator(".race-side .race-canvas").first
+    box = bars.bounding_box()
+    matched = f", matched with class {names[run['matched'][2][7]]}"
+    for rows, what in ((run["shares"], "estimated"), (run["taken"], "of the predictions")):
+        for place, text in ((1, f"seen class {names[1]}"), (8, f"novel cluster 3 of 5{matched}")):
+            page.mouse.move(box["x"] + (place + 0.4) * box["width"] / 11, box["y"] + 0.8 * box["height"])
+            assert bars.get_attribute("title") == f"{text}: {percent(rows[2][place - (place > 5)])} {what}"
+        page.keyboard.press("b")
+
+
+def test_a_bar_of_a_method_whose_seen_ids_mean_no_class_says_the_matched_one(open_file):
+    told = """matched => raceBarText(
+        {classes: {seen: 1, names: ["cat", "dog"]}}, {shares: [[0.3, 0.7]]},
+        {shares: [0.3, 0.7], matched}, 300, 10, false)"""
+    page, share = open_file("#at=1"), f"{percent(0.3)} estimated"
+    assert page.evaluate(told, [1, 0]) == f"cluster 1 of 2, matched with class dog: {share}"
+    assert page.evaluate(told, [0, 1]) == page.evaluate(told, None) == f"seen class cat: {share}"
+
+
 def test_the_first_epoch_of_a_margin_is_explained(open_file, studio, tmp_path):
-    late = "A margin grows only after classes have been guessed too often."
+    late = "or even more often, until the novel classes catch up."
     assert late in open_file().locator(".race-rule").text_content()
     alone = race_document.write([make_run(studio.runs, epochs=2, seed=9)], tmp_path / "alone.html")
     assert late not in open_file(path=alone).locator(".race-rule").text_content()
@@ -252,6 +288,7 @@ def test_the_brake_presses_by_step_and_then_on_each_class(open_file):
     said = readings(page)["brake"]
     page.keyboard.press("Shift+ArrowRight")
     assert at(page) == "1.250" and readings(page)["brake"] == said
+    assert page.get_attribute("[data-of=gap]", "data-more") == "after epoch 1"
 
 
 def test_the_way_can_be_dragged_and_a_mark_on_it_leads_to_its_epoch(open_file, runs):
@@ -297,17 +334,42 @@ def _mistaken(racer):
     return percent(racer["mistaken"])
 
 
-def test_the_end_is_told_in_a_sentence(open_file, runs):
-    """What each run has measured last, and what it had before where that is 5 points more."""
-    page = open_file("#at=20")
-    said = page.inner_text(".race-news")
+def test_a_difference_is_the_one_of_the_numbers_as_shown(open_file):
+    page = open_file("#at=1")
+    shown = page.evaluate(
+        "[racePercent(0.98487), racePercent(0.62054), racePoints(0.98487, 0.62054), racePoints(0.5, 0.6)]"
+    )
+    assert shown == ["98.5 %", "62.1 %", 36.4, -10]
+    seen, novel, gap = (
+        float(readings(page)[name].removesuffix(" %").replace("\N{MINUS SIGN}", "-"))
+        for name in ("seen", "novel", "gap")
+    )
+    assert gap == pytest.approx(seen - novel)
+
+
+def test_the_end_is_told_in_one_line_and_in_detail_in_a_fold(open_file, runs):
+    """What each run has measured last, and what was higher before: an epoch by 5 points, or k-means before training."""
+    page = open_file("#at=19")
+    rows_top = page.locator(".race-lanes").bounding_box()["y"]
+    assert page.text_content(".race-outcome") == ""
+    page.keyboard.press("End")
+    gaps = [readings(page, lane)["gap"] for lane in (0, 1)]
+    titles = [run["title"] for run in race_data.race_of_runs(runs)["runs"]]
+    assert page.inner_text(".race-news") == (
+        f"Gap at the end: {gaps[0]} points for A ({titles[0]}), {gaps[1]} points for B ({titles[1]})."
+    )
+    assert page.locator(".race-lanes").bounding_box()["y"] == rows_top
+    page.click(".race-notes summary")
+    said = page.inner_text(".race-outcome")
     for run in race_data.race_of_runs(runs)["runs"]:
         novel = [x for x in run["novel"] if x is not None]
-        lost = f" (best: {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
-        assert f"{run['letter']} {percent(novel[-1])}" in said
-        assert (lost in said) == (max(novel) - novel[-1] > 0.05)
+        best = f"best: {percent(max(novel))} at epoch {novel.index(max(novel)) + 1}"
+        start = f"k-means before training: {percent(run['start']['novel'])}"
+        has_lost, is_below = max(novel) - novel[-1] > 0.05, points_between(run["start"]["novel"], novel[-1]) > 0
+        earlier = "; ".join([best] * has_lost + [start] * is_below)
+        assert f"{run['letter']} {percent(novel[-1])}{f' ({earlier})' if earlier else ''}" in said
     ends = [[x for x in run["novel"] if x is not None][-1] for run in race_data.race_of_runs(runs)["runs"]]
-    difference = f"{100 * (ends[0] - ends[1]):+.1f} points".replace("-", "\N{MINUS SIGN}")
+    difference = f"{points_between(*ends):+.1f} points".replace("-", "\N{MINUS SIGN}")
     assert (f"A compared with B: novel {difference}, seen " in said) == (len(ends) == 2)
     racers = race_data.race_of_runs(runs)["runs"]
     mistaken, empty = (
@@ -317,6 +379,16 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
         f"Novel images that get a seen class: {mistaken}. Novel classes that stay almost empty: {empty} of 5." in said
     )
     assert said.startswith("At the end: novel A ") and said.endswith("One run each: some of this may be chance.")
+
+
+def test_the_end_says_which_novel_classes_merged(open_file):
+    told = """merged => raceOutcome({
+        epochs: [1], classes: {seen: 1, names: ["cat", "dog", "owl", "pig"]},
+        runs: [{letter: "A", is_over: true, seen: [0.9], novel: [0.6], start: {seen: null, novel: null},
+                mistaken: 0, empty: 1, merged}],
+    })"""
+    page, sentence = open_file("#at=1"), "Novel classes that merged in A: dog with owl (one novel cluster gets"
+    assert sentence in page.evaluate(told, [[1, 2]]) and "merged" not in page.evaluate(told, [])
 
 
 def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(open_file, runs):
@@ -344,6 +416,7 @@ def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_nothing_of_the_file_is_wider_than_the_window(open_file, width):
     page = open_file("#at=3", width=width)
+    page.keyboard.press("Shift+ArrowRight")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -401,6 +474,18 @@ def test_the_race_of_a_running_run_is_not_begun_anew_while_it_grows(open_page, s
         assert at(page) == "2" and page.locator(RACE).evaluate("race => race.mine")
 
 
+def test_a_race_that_begins_while_the_page_is_open_brings_its_curves_and_its_file(open_page, studio):
+    writer = RunWriter(studio.runs, name="begins late")
+    writer.begin("running", 0)
+    with held(writer.run):
+        page = open_page(f"pace?run={writer.run.id}")
+        page.get_by_text("The race begins after the first epoch of training.").wait_for()
+        assert page.locator(".st-key-take_race").count() == 0
+        writer.write_epoch(1)
+        page.wait_for_selector(".st-key-take_race")
+        page.get_by_text("All epochs").wait_for()
+
+
 def test_a_race_that_plays_while_its_runs_grow_goes_on(open_page, studio):
     """New lanes have no numbers yet when the next picture is drawn."""
     writers = [RunWriter(studio.runs, name=name) for name in ("grows", "grows beside")]
@@ -419,11 +504,14 @@ def test_a_race_that_plays_while_its_runs_grow_goes_on(open_page, studio):
 def test_the_page_gives_the_race_as_a_file(open_page, open_file, runs, tmp_path):
     page = open_page("pace?" + "&".join(f"run={run.id}" for run in runs) + "&at=4")
     with page.expect_download() as download:
-        page.click(".st-key-take_race button")
+        page.locator(f"{RACE} [data-do=save]").click()
     path = tmp_path / "taken.html"
     download.value.save_as(path)
     assert path.read_bytes() == race_document.as_bytes(runs)
-    assert at(open_file("#at=4", path=path)) == "4"
+    file = open_file("#at=4", path=path)
+    assert at(file) == "4" and file.locator("[data-do=save]").is_hidden()
+    with page.expect_download():
+        page.click(".st-key-take_race button")
 
 
 @pytest.mark.parametrize("width, height", SCREENS)

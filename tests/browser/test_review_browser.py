@@ -38,6 +38,7 @@ def written(page, count: int) -> None:
 
 
 def test_keys_decide_undo_and_name(run, deck):
+    assert deck.locator(".lps-deck-counts").text_content().endswith("1,000 left")
     first = deck.evaluate(IMAGE)
     to = deck.locator(CHOICE).nth(1).locator(".lps-deck-title").text_content()
     deck.keyboard.press("2")

@@ -76,6 +76,8 @@ def test_a_slider_trains_again_beside_what_was_and_the_address_says_it(open_page
     page.locator(".lps-whatif-charts").scroll_into_view_if_needed()
     first = ended(page)
     assert re.fullmatch(r"After 120 steps, in \d+ ms: seen .* KL [\d.]+\. .*\(C 0\).*: seen .*", first)
+    gaps = re.findall(r"seen (\d+) %, novel (\d+) %, gap (-?\d+) ", first)
+    assert len(gaps) == 2 and all(int(seen) - int(novel) == int(gap) for seen, novel, gap in gaps)
     rows = page.locator(".lps-whatif tbody tr")
     expect(rows).to_have_count(4)  # its own, and the three recorded runs of LPS
     now = page.locator("polyline.lps-whatif-now.lps-whatif-novel")

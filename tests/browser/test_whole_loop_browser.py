@@ -51,8 +51,8 @@ def _choose_and_start(hand, folder, studio) -> None:
     assert page.locator(".lps-frames img").count() == 3 * SHOWN
     assert len(list((studio.runs.parent / "lps_pictures" / folder.name).rglob("*.png"))) == PICTURES
     assert page.get_by_role("button", name="Start").is_disabled()
-    page.get_by_text(re.compile(r"\d suggested")).first.wait_for()
-    hand.click(page.get_by_label("Novel classes to look for"))
+    page.get_by_text(re.compile("fits? best")).first.wait_for()
+    hand.click(page.get_by_role("spinbutton", name="Novel classes to look for"))
     hand.press("Control+a")
     hand.type("2")
     page.get_by_text("2 novel classes").wait_for()
@@ -85,7 +85,7 @@ def _train_on(page) -> None:
     page.locator(".st-key-train_on").get_by_role("button").click()
     page.get_by_role("dialog").get_by_text("2 names").wait_for()
     come_to_rest(page)
-    page.get_by_role("dialog").get_by_role("button", name="Start").click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("Start$")).click()
     wait_for_address(page, "/live")
     come_to_rest(page)
     onward = page.get_by_role("button", name="Predict new pictures")

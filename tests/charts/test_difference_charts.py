@@ -29,8 +29,12 @@ def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
 
 def test_an_interval_of_two_seeds_does_not_stretch_the_axis_beyond_what_is_possible():
     held = compare_groups(group_runs([*runs_of(values=(0.9, 0.1)), *runs_of("orca", (0.2, 0.8))]))
-    low, high = difference_charts.intervals(held, "all", LIGHT).figure().layout.xaxis.range
+    figure = difference_charts.intervals(held, "all", LIGHT).figure()
+    low, high = figure.layout.xaxis.range
     assert low > -115 and high < 115
+    arrows = figure.data[-1]
+    assert arrows.name == "Interval goes on" and arrows.marker.symbol == ("triangle-left", "triangle-right")
+    assert all(low < x < high for x in arrows.x) and arrows.text[0].startswith("The interval goes on to −")
 
 
 def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
@@ -44,11 +48,9 @@ def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
 def test_a_label_of_many_settings_takes_several_lines_and_its_row_their_room():
     groups = group_runs([*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6))])
     short = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure()
-    object.__setattr__(groups[1], "label", "LPS, margin_scale=10, entropy_weight=0.5")
+    object.__setattr__(groups[1], "label", "LPS, margin_scale=20, entropy_weight=0.5")
     figure = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure()
-    assert figure.layout.yaxis.ticktext == (
-        "margin_scale=10,<br>entropy_weight=0.5",
-    ) or figure.layout.yaxis.ticktext == ("LPS, margin_scale=10,<br>entropy_weight=0.5",)
+    assert figure.layout.yaxis.ticktext == ("LPS, margin_scale=20,<br>entropy_weight=0.5",)
     assert figure.layout.margin.l < 190
     object.__setattr__(groups[1], "label", ", ".join(f"setting_number_{k}=10" for k in range(9)))
     high = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure()

@@ -42,18 +42,16 @@ def setups(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("page, key, query", [
-    ("live", "pace", {"epoch": "3"}),
-    ("live", "losses", {}),
-    ("live", "pseudo_labels", {}),
-    ("live", "pi_hat", {"epoch": "3"}),
-    ("live", "class_accuracy", {"epoch": "3"}),
-    ("explain", "explain_shares", {"epoch": "3"}),
-    ("clusters", "confusion", {"overview": "confusion"}),
+@pytest.mark.parametrize("page, keys, query", [
+    ("live", {"pace", "losses", "pseudo_labels", "pi_hat", "class_accuracy"}, {"epoch": "3"}),
+    ("explain", {"explain_shares"}, {"epoch": "3"}),
+    ("clusters", {"confusion"}, {"overview": "confusion"}),
 ])  # fmt: skip
-def test_a_chart_of_a_run(drawn, runs, page, key, query):
-    chart, made = drawn(runs[0].root, page, key, run=[runs[0].id], **query)
-    assert traces(made) == traces(chart) and len(chart.data)
+def test_charts_of_a_run(charts, carried_out, runs, page, keys, query):
+    shown = charts(runs[0].root, page, run=[runs[0].id], **query)
+    for key in keys:
+        chart, code = shown[key]
+        assert traces(carried_out(code)) == traces(chart) and len(chart.data), key
 
 
 @pytest.mark.parametrize("page, key, query", [
@@ -89,13 +87,13 @@ def test_how_sure_a_run_was_of_an_image(drawn, runs):
     assert traces(made) == traces(chart)
 
 
-@pytest.mark.parametrize("chart", [
-    "y=accuracy/novel", "y=accuracy/seen;smooth=0.5;log=y", "y=kl;x=step", "y=accuracy/novel;by=margin_scale",
-])  # fmt: skip
-def test_a_chart_of_a_board(drawn, runs, chart):
-    for query in ({}, {"run": [run.id for run in runs[:3]]}, {"find": "margin_scale=5"}):
-        shown, made = drawn(runs[0].root, "charts", "board_0", chart=chart, **query)
-        assert traces(made) == traces(shown), query
+@pytest.mark.parametrize("query", [{}, {"run": [0, 1, 2]}, {"find": "margin_scale=5"}])
+def test_charts_of_a_board(charts, carried_out, runs, query):
+    query = query | {"run": [runs[k].id for k in query.get("run", [])]}
+    wanted = "y=accuracy/novel y=accuracy/seen;smooth=0.5;log=y y=kl;x=step y=accuracy/novel;by=margin_scale".split()
+    shown = charts(runs[0].root, "charts", chart=wanted, **query)
+    for chart, code in (shown[f"board_{place}"] for place in range(4)):
+        assert traces(carried_out(code)) == traces(chart)
 
 
 def test_a_chart_of_a_board_with_a_hidden_run_and_a_pinned_colour(drawn, runs):
@@ -120,17 +118,17 @@ def test_a_run_without_truth(tmp_path, drawn):
         assert traces(made) == traces(chart) and len(chart.data)
 
 
-@pytest.mark.parametrize("key, query", [
-    ("effect_curves", {"setting": "margin_scale"}),
-    ("effect_matrix", {"measure": "novel", "rows": "temperature", "columns": "margin_scale"}),
-    ("effect_matrix", {"measure": "gap", "protocol": "strict"}),
-    ("effect_parallel", {"measure": "seen", "view": "lines"}),
-    ("effect_importance", {"measure": "gap", "view": "lines"}),
-    ("effect_main", {"measure": "novel"}),
+@pytest.mark.parametrize("keys, query", [
+    ({"effect_curves"}, {"setting": "margin_scale"}),
+    ({"effect_matrix", "effect_main"}, {"measure": "novel", "rows": "temperature", "columns": "margin_scale"}),
+    ({"effect_matrix"}, {"measure": "gap", "protocol": "strict"}),
+    ({"effect_parallel", "effect_importance"}, {"measure": "gap", "view": "lines"}),
 ])  # fmt: skip
-def test_a_chart_of_settings(drawn, setups, key, query):
-    chart, made = drawn(setups[0].root, "effects", key, **query)
-    assert traces(made) == traces(chart)
+def test_charts_of_settings(charts, carried_out, setups, keys, query):
+    shown = charts(setups[0].root, "effects", **query)
+    for key in keys:
+        chart, code = shown[key]
+        assert traces(carried_out(code)) == traces(chart), key
 
 
 @pytest.mark.parametrize("page, query", [("effects", {"setting": "margin_scale"}), ("compare", {})])

@@ -60,10 +60,8 @@ def test_two_workers_make_the_store_that_one_process_makes(tmp_path, monkeypatch
 
 def test_what_cannot_be_made_or_deleted_is_said_in_a_line(capsys):
     assert "workers: 0 is not a whole number from 1 to 64" in lps(capsys, "make", "--workers", 0, code=2).err
-    assert (
-        "features: abc matches no store; to list all stores, run python -m lps features"
-        in lps(capsys, "delete", "abc", code=2).err
-    )
+    no_store = "features: abc matches no store; to list all stores, run python -m lps features"
+    assert no_store in lps(capsys, "delete", "abc", code=2).err
     assert "features: '' matches no store" in lps(capsys, "delete", "", code=2).err
     assert "network.start: simclr" in lps(capsys, "make", "--set", "network.start=simclr", code=2).err
     assert "features: cannot be set with --set here" in lps(capsys, "make", "--set", "features=live", code=2).err

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,9 +22,9 @@ from lps.store.events import read_events
 from lps.store.run_folders import create_run
 from tests.cluster import folder_place
 from tests.patience import until
+from tests.queued_runs import TRAINER, at_work
 from tests.visiting import whole_form
 
-TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PLAIN = folder_place.read_options([])
 PATIENCE_S = 40  # a deadline, never a sleep
 
@@ -54,12 +52,6 @@ def run(tmp_path, place):
 def begin(run, do="finish"):
     write_json(run.folder / "plan.json", {"do": do})
     launcher.launch(run, TRAINER, on=PLAIN)
-    return run
-
-
-def at_work(run):
-    """The run once its training process listens to signals."""
-    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     return run
 
 

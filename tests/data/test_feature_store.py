@@ -239,9 +239,8 @@ def test_damage_below_the_system_is_found_by_reading_all(monkeypatch):
     monkeypatch.setattr(feature_store.Store, "_was_checked", lambda store, view: True)
     flip(store.table("plain"), 5)
     assert not store.check("plain") and store.check("weak-0")
-    assert (
-        feature_store.open_store("a", ["plain"]) is None
-    )  # three pieces: all of them are among those that are compared
+    # Three pieces: all of them are among those that are compared
+    assert feature_store.open_store("a", ["plain"]) is None
     monkeypatch.setattr(feature_store, "_drawn", lambda count: [2])
     assert feature_store.open_store("a", ["plain"]) == store
 

@@ -40,18 +40,8 @@ def config(request, tmp_path):
                 archive.addfile(head, io.BytesIO(data))
     if archive is not None:
         archive.close()
-    return configure(
-        {
-            "dataset": request.param,
-            "dataset.path": str(home),
-            "dataset.image_size": 16,
-            "split.num_novel": 1,
-            "batch_size": 8,
-            "method": "lps",
-            "network.name": "digits_resnet",
-            "network.image_size": None,
-        }
-    )
+    data = {"dataset": request.param, "dataset.path": str(home), "dataset.image_size": 16, "split.num_novel": 1}
+    return configure(data | {"batch_size": 8, "network.name": "digits_resnet", "network.image_size": None})
 
 
 @pytest.fixture

@@ -32,15 +32,8 @@ def labels_of(size, seed):
 )
 def test_every_split_keeps_its_promises(seed, size, num_seen, rule, which, ratio):
     labels = labels_of(size, seed)
-    config = configure(
-        {
-            "split.num_seen": num_seen,
-            "split.rule": rule,
-            "split.seen_classes": which,
-            "split.seed": seed,
-            "split.labeled_ratio": ratio,
-        }
-    )
+    drawn = {"num_seen": num_seen, "rule": rule, "seen_classes": which, "seed": seed, "labeled_ratio": ratio}
+    config = configure({f"split.{name}": value for name, value in drawn.items()})
     try:
         split = open_world_split(labels, NAMES, config)
     except UserError as error:

@@ -31,7 +31,7 @@ def pictures(family, channels, n=24):
 EVERY_VIEW = [(family, name) for family, views in FAMILIES.items() for name in views]
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", in_turn([1, 3], 2))
 @pytest.mark.parametrize("family, name", EVERY_VIEW)
 def test_every_view_is_a_function_of_images_and_generator_alone(family, name, channels):
     images, view = pictures(family, channels, n=8), FAMILIES[family][name]
@@ -44,7 +44,7 @@ def test_every_view_is_a_function_of_images_and_generator_alone(family, name, ch
     assert first.abs().max() < 5 and first.std() > 0.1
 
 
-@pytest.mark.parametrize("family, name", [pair for pair in EVERY_VIEW if pair[1] != "plain"])
+@pytest.mark.parametrize("family, name", in_turn([pair for pair in EVERY_VIEW if pair[1] != "plain"], 2))
 def test_images_of_a_batch_have_their_own_parameters(family, name):
     copies = FAMILIES[family][name](pictures(family, 3)[:1].repeat(16, 1, 1, 1), seeded(CPU, 1))
     assert len(copies.flatten(1).unique(dim=0)) >= 14  # two equal draws among 9 x 9 x 2 crops are no wonder
@@ -124,8 +124,7 @@ def test_fixmatchs_weak_view_is_the_usual_one_elsewhere(family):
     assert torch.equal(weak, mirrored)
 
 
-@pytest.mark.parametrize("channels", in_turn([1, 3], 2))
-@pytest.mark.parametrize("family, name", EVERY_VIEW)
+@pytest.mark.parametrize("family, name, channels", in_turn([(*view, c) for view in EVERY_VIEW for c in (1, 3)], 5))
 def test_no_view_of_a_gpu_waits_for_it(family, name, channels, monkeypatch):
     """Tensors without values: looking at one raises, as it does for RandAugment's form for the host, the control."""
     images, view = pictures(family, channels, n=4), FAMILIES[family][name]
@@ -175,11 +174,8 @@ def epoch_of(first_step=0, epoch=3, seed=0):
     targets = torch.from_numpy(split.targets(DIGITS.labels)[split.labeled])
     views = (VIEWS["weak"], VIEWS["strong"])
     plan = plan_batches(split, config.batch_size)
-    return (
-        split,
-        plan,
-        list(training_batches(Pictures(IMAGES, CPU), targets, split, views, plan, config, epoch, first_step)),
-    )
+    batches = training_batches(Pictures(IMAGES, CPU), targets, split, views, plan, config, epoch, first_step)
+    return split, plan, list(batches)
 
 
 def test_an_epoch_passes_once_over_the_labeled_and_evenly_over_the_unlabeled():

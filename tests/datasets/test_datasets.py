@@ -205,9 +205,8 @@ def test_the_settings_of_a_run_choose_its_images():
     images = sources.images_of(config)
     assert images.pixels.shape == (200, 16, 16, 1) and (np.bincount(images.labels) == 20).all()
     assert sources.load_arguments(config) == ("digits", None, 16, 20, 3, None)
-    assert (
-        sources.load_arguments(configure({"split.seed": 3})).seed == 0
-    )  # without a subset every split shares the images
+    # Without a subset every split shares the images
+    assert sources.load_arguments(configure({"split.seed": 3})).seed == 0
 
 
 def test_resizing_keeps_the_centre_and_the_colours(tmp_path):

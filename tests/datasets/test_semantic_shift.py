@@ -21,6 +21,7 @@ from lps.settings import catalog, recipes
 from lps.settings.config import configure
 from lps.ui.forms import form
 from tests.datasets.benchmark_layouts import SPECIES, WRITERS, annotations, colour, draw, in_own_order
+from tests.shares import in_turn
 from tests.visiting import visit, words_of
 
 SIZES = {  # classes by group
@@ -114,7 +115,7 @@ def test_training_images_keep_the_order_of_the_lists(wholes):
     assert list(files[:683]) == [f"small-train/{name}/1.jpg" for name in SPECIES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_turn(NAMES, 4))
 def test_the_folder_above_will_do_and_both_give_the_same(name, wholes):
     inner, outer = (sources.load(name, str(path), SIDE) for path in (wholes[name], wholes[name].parent))
     assert np.array_equal(inner.pixels, outer.pixels) and np.array_equal(inner.labels, outer.labels)

@@ -18,10 +18,8 @@ def home(tmp_path, monkeypatch):
 
 
 def test_sub_folders_are_listed_without_hidden_ones_and_links(home):
-    assert browsable_folders.allowed_roots() == [home] and browsable_folders.list_subfolders(home) == [
-        home / "a",
-        home / "b",
-    ]
+    assert browsable_folders.allowed_roots() == [home]
+    assert browsable_folders.list_subfolders(home) == [home / "a", home / "b"]
     assert browsable_folders.check_folder("~/a") == home / "a"
 
 

@@ -27,9 +27,8 @@ def test_an_error_keeps_its_class_and_its_message():
 @pytest.mark.slow
 def test_memory_and_time_are_bounded(monkeypatch):
     with pytest.raises(limited_process.ResourceLimitExceeded, match="128 MB"):
-        limited_process.run_limited(
-            lambda: bytearray(8 << 30), 100
-        )  # more than an earlier test of this process may have freed
+        # More than an earlier test of this process may have freed
+        limited_process.run_limited(lambda: bytearray(8 << 30), 100)
     monkeypatch.setattr(limited_process, "_SECONDS", 0)
     with pytest.raises(limited_process.ResourceLimitExceeded, match="more than 1 s"):
         limited_process.run_limited(endless, 100)

@@ -149,9 +149,8 @@ def made_up(tensor: torch.Tensor) -> np.ndarray:
 def _values(function, tensor: torch.Tensor):
     if function is torch.Tensor.tolist:
         return made_up(tensor).tolist()
-    number = (
-        made_up(tensor).reshape(-1)[0].item() if tensor.is_floating_point() else 0
-    )  # which everything has a first of
+    # Which everything has a first of
+    number = made_up(tensor).reshape(-1)[0].item() if tensor.is_floating_point() else 0
     number = True if tensor.dtype == torch.bool else number  # whoever asks whether all is well hears that it is
     return number if function is torch.Tensor.item else _SCALARS[function](number)
 

@@ -313,7 +313,7 @@ def test_every_text_field_of_search(root):
 )
 def test_a_field_of_numbers_keeps_no_number_outside_its_range(page, key, most, root):
     at = visit(page)
-    for number in (-1, -(10**9), most + 1, 10**9 * 4, 10**40, 1.5, None):
+    for number in (-1, most + 1, 10**40, 1.5, None):
         at.number_input(key=key).set_value(number).run()
         value = at.number_input(key=key).value
         assert value is None or type(value) is int and 0 <= value <= most

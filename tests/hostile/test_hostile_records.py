@@ -102,8 +102,7 @@ def test_a_search_with_hostile_trials_is_shown_with_them(root, hunt):
     table = page.dataframe[0].value
     assert len(table) == len(TEXTS) and [read_results(hunt).trials[k].reason for k in range(len(TEXTS))] == list(TEXTS)
     assert set(table["Why"]) == set(TEXTS)  # a table shows text as text
-    for link in table["Run"]:
-        assert link.startswith("live?run=")  # of this server, whatever follows
+    assert sorted(table["Run"]) == sorted(trial.runs[0] for trial in read_results(hunt).trials)
     assert hunt.name in shown(visit("search"))
 
 

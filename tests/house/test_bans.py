@@ -114,9 +114,7 @@ def test_our_scripts_make_no_markup_and_no_code_of_text(path):
     assert found == (["fetch("] if path.name in asking else [])
 
 
-@pytest.mark.parametrize(
-    "line",
-    """import pickle
+BANNED = """import pickle
 import urllib.request
 from urllib import request
 from multiprocessing import Process
@@ -140,10 +138,11 @@ from os import kill
 os.kill(1, 9)
 os.system("x")
 eval("1")
-exec(code)""".splitlines(),
-)
-def test_the_ban_bites(line):
-    assert banned(line)
+exec(code)"""
+
+
+def test_the_ban_bites():
+    assert not [line for line in BANNED.splitlines() if not banned(line)]
 
 
 def test_the_ban_lets_pass_what_is_safe():
@@ -168,9 +167,8 @@ def opened(source: str) -> list[str]:
     return [name for name in calls if name.rpartition(".")[2] in OPENERS]
 
 
-@pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
-def test_files_of_runs_are_opened_by_what_follows_no_link_and_waits_for_no_pipe(path):
-    found = {f"{path.name}: {name}" for name in opened(path.read_text(encoding="utf-8"))}
+def test_files_of_runs_are_opened_by_what_follows_no_link_and_waits_for_no_pipe():
+    found = {f"{path.name}: {name}" for path in READERS for name in opened(path.read_text(encoding="utf-8"))}
     assert found - SAFE_TO_OPEN == set()
 
 

@@ -54,20 +54,16 @@ def refusal(line: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_command_is_one_that_the_program_takes(page):
+def test_every_command_is_one_that_the_program_takes_and_every_block_of_python_compiles(page):
     assert [said for said in map(refusal, commands(page)) if said] == []
+    for language, text in BLOCK.findall(page.read_text("utf-8")):
+        if language == "python":
+            compile(text, str(page), "exec")
 
 
 def test_commands_are_found():
     assert sum(len(commands(page)) for page in PAGES) > 60
     assert refusal("python -m lps train --no-such-option")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_of_python_compiles(page):
-    for language, text in BLOCK.findall(page.read_text("utf-8")):
-        if language == "python":
-            compile(text, str(page), "exec")
 
 
 def test_every_link_of_readme_leads_somewhere():

@@ -5,8 +5,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.house.sources import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +39,7 @@ def test_who_is_new_reads_of_pictures_and_of_no_image():
     assert not [text for text in texts if re.search(r"\bimages?\b", text, re.IGNORECASE)]
 
 
-@pytest.mark.parametrize("word", RETIRED)
-def test_retired_words_do_not_come_back(word):
-    found = re.compile(rf"(?<![\w.=/]){re.escape(word)}s?(?![\w.=/])", re.IGNORECASE)
-    back = [f"{path.name}: {text}" for path in SOURCES for text in sentences(path) if found.search(text)]
-    assert not back
+def test_retired_words_do_not_come_back():
+    words = "|".join(map(re.escape, RETIRED))
+    found = re.compile(rf"(?<![\w.=/])(?:{words})s?(?![\w.=/])", re.IGNORECASE)
+    assert not [f"{path.name}: {text}" for path in SOURCES for text in sentences(path) if found.search(text)]

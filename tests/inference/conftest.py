@@ -16,9 +16,9 @@ def loaded(trained_run):
 def live(trained_run, loaded, monkeypatch):
     """Return the run, whose weights and training pictures the tests share."""
     load = trained_model.load_model
-    monkeypatch.setattr(
-        trained_model,
-        "load_model",
-        lambda run, *threads: loaded() if run.folder == trained_run.folder else load(run, *threads),
-    )
+
+    def load_once(run, *threads):
+        return loaded() if run.folder == trained_run.folder else load(run, *threads)
+
+    monkeypatch.setattr(trained_model, "load_model", load_once)
     return trained_run

@@ -17,6 +17,7 @@ from lps.data import sources
 from lps.errors import UserError
 from lps.inference import continued_training, prediction_files, prediction_job, rejection, trained_model
 from lps.inference.prediction import _clusters, predict
+from lps.inference.prediction_columns import describe_columns
 from lps.inference.prediction_result import NONE
 from lps.interop import archives, imports
 from lps.store.run_folders import create_run
@@ -57,7 +58,11 @@ def saved(folder, pixels, name="{:03d}.png"):
 def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, trained_run, tmp_path):
     run = trained_run if kind == "live" else finished_run(tmp_path, **KINDS[kind])
     split, _ = read_split(run.folder)
-    found, stored = predict(run, digits(run)), read_snapshot(run.snapshots, 2)
+    reports = []
+    found = predict(run, digits(run), lambda done, total: reports.append((done, total)))
+    assert reports == sorted(reports) and (reports[0], reports[-1]) == ((0, 200), (200, 200))
+    assert len(reports) > 10 or run.config().features != "stored", "after each batch of a backbone"
+    stored = read_snapshot(run.snapshots, 2)
     assert found.epoch == 2 and found.files == tuple(map(str, range(200)))
     assert np.array_equal(found.predicted[split.unlabeled], stored.predicted)
     assert np.allclose(found.confidence[split.unlabeled], stored.confidence.astype(np.float32), atol=1e-3)
@@ -114,6 +119,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     first, second = found.in_words(found.thresholds[-1]).split(". ")
     assert first == "100 % of the pictures of known classes get a class"
     assert second == "Of 20 pictures with a withheld label, 20 get a class, and 15 the right one."
+    assert found.withheld_in_words(found.thresholds[0]).endswith("; without the limit, 15 would be right.")
 
 
 def test_a_limit_that_accepts_more_than_requested_says_why():
@@ -190,6 +196,9 @@ def test_the_table_has_a_row_a_picture_and_arrays_come_back(live, tmp_path):
     assert [row["none"] for row in rows].count("yes") == 3
     assert all((row["name"] == "") == (row["none"] == "yes") and row["guess"] for row in rows)
     assert rows[2]["nearest_1"] == str(found.nearest[2, 0])
+    assert [row["doubtful"] == "yes" for row in rows] == found.is_doubtful(limit).tolist()
+    assert all((row["doubtful"] == "") == (row["none"] == "yes") for row in rows), "no answer, so nothing to doubt"
+    assert [*rows[0]] == [*describe_columns()] and f"above {limit:.4f}" in describe_columns(limit)["distance"]
     prediction_files.write(tmp_path / "found.npz", found)
     again = prediction_files.read_predictions(tmp_path / "found.npz")
     assert prediction_files.as_csv(again, limit) == prediction_files.as_csv(found, limit)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import lps
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files import locks
-from lps.inference import new_pictures, prediction_job, shared_prediction
+from lps.inference import new_pictures, prediction_files, prediction_job, shared_prediction
 from lps.inference.prediction import predict
 from lps.inference.shared_prediction import _SharedPrediction, predict_together
 from lps.store.runs import Run
@@ -89,6 +90,21 @@ def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folde
     of_page = prediction_job.prediction_path(live, folder)  # the same file: a page does not predict again
     assert len({path.stat().st_ino for path in results.glob("*.npz")}) == 1 and of_page.exists()
     assert_same(predict_together(live, folder), predict(live, folder))
+
+
+def test_only_one_of_two_processes_puts_the_parts_together(live, folder, small_parts, monkeypatch):
+    read, write, written = _SharedPrediction._read, prediction_files.write, []
+
+    def read_slowly(self, name):  # so that the second one begins meanwhile
+        time.sleep(0.2)
+        return read(self, name)
+
+    monkeypatch.setattr(_SharedPrediction, "_read", read_slowly)
+    monkeypatch.setattr(prediction_files, "write", lambda path, found: (written.append(path), write(path, found)))
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: predict_together(live, folder), range(2))
+    assert len(written) == 1
+    assert_same(one, other)
 
 
 def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):

@@ -1,5 +1,6 @@
 """Training on with names: which pictures count, the settings of the new run, and that it is independent."""
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from lps.errors import UserError
 from lps.inference import continued_training
 from lps.inference.prediction import predict
 from lps.interop import archives, imports
+from lps.scheduler import submit
 from lps.settings.config import configure
 from lps.store import inherited_files
 from lps.store.run_folders import create_run
@@ -151,9 +153,10 @@ def test_a_dissolved_cluster_is_continued_by_no_class(run):
     assert (planned.novel, planned.looked_for, planned.dissolved) == (2, 2, 2)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
     assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
-    assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters are dissolved")
+    assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters are not classes")
     all_dissolved = plan(run, unnamed=dict.fromkeys((5, 6, 8, 9)))
-    assert all_dissolved.in_words().endswith("; 4 clusters are dissolved")
+    kept_free = "1 class is kept free for pictures of unknown kinds"
+    assert all_dissolved.in_words().endswith(f"; 4 clusters are not classes, {kept_free}")
     assert planned.config.split_num_novel == 2
 
 
@@ -166,8 +169,7 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one_and_where_all_
     planned = plan(run, unnamed=dict.fromkeys([5, 6, 8, 9]))
     assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
-    looked_for = "It also looks for 1 novel class, because a run needs at least one."
-    assert planned.classes_in_words.endswith(f" Clusters 5, 6, 8 and 9 are dissolved. {looked_for}")
+    assert planned.classes_in_words.endswith(" Clusters 5, 6, 8 and 9 are not classes.")
 
 
 def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
@@ -178,6 +180,29 @@ def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
     assert ": six 0.12, nine 0.08." in notice and "prior.shares" in notice
     for changes in ({"prior.shares": " ".join(["0.1"] * 10)}, {"prior": "labeled", "prior.shares": None}):
         assert plan(run, changes=changes).notices() == []
+
+
+def test_given_shares_are_one_for_each_class_of_the_new_run(tmp_path):
+    given = " ".join(["0.1"] * 10)
+    run = make_run(tmp_path, epochs=EPOCH, settings=SETTINGS | {"prior": "given", "prior.shares": given})
+    say(run, name(6, "six"))
+    submit.check_configs([plan(run).config])
+    say(run, name(0, "zeros"))
+    order = "0, 1, 2, 3, 4, zeros (new), six (new), then 4 novel classes"
+    with pytest.raises(
+        UserError, match=re.escape(f"prior.shares: has 10 shares for 11 classes; expected one for each of {order}")
+    ):
+        plan(run)
+    fitting = {"prior.shares": " ".join(["0.2", *["0.08"] * 10])}
+    assert plan(run, changes=fitting).config.prior_shares == fitting["prior.shares"]
+
+
+def test_a_seen_class_with_another_name_is_told_to_be_a_new_class(run):
+    say(run, name(0, "zeros"))
+    (notice,) = plan(run).notices()
+    assert notice.startswith("zeros becomes a new class beside 0, because no seen class has this name.")
+    say(run, name(0, "0"), name(7, "seven"))
+    assert plan(run).notices() == [], "the name of the seen class adds to it"
 
 
 def test_a_name_without_a_picture_that_counts_waits(run):
@@ -206,13 +231,15 @@ def test_one_class_is_looked_for_even_where_all_have_names(run, monkeypatch):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
     planned = plan(run)
     assert (planned.novel, planned.looked_for) == (0, 1)
-    (notice,) = planned.notices()
-    assert "additional novel class" in notice and "entropy_weight=0, use_margin=false" in notice
+    because = "So that the free class can stay empty, training uses"
+    assert planned.notices() == [f"{because} entropy_weight=0, use_margin=false."]
+    assert planned.in_words().endswith("; 1 class is kept free for pictures of unknown kinds")
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = plan(run, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
-    assert "Nothing forces" in wished.notices()[0] and "has use_margin=false" in wished.notices()[0]
+    assert wished.notices() == [f"{because} use_margin=false."]
     child = launched(planned, monkeypatch)
+    assert inherited_files.keeps_class_free(child) and not inherited_files.keeps_class_free(run)
     assert not child.config().hyperparameters["use_margin"]
     assert continued_training._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
     assert continued_training._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
@@ -256,7 +283,7 @@ def test_without_weights_or_names(run):
         plan(run, from_weights=True, rule="confident")
     say(run, name(7, "seven"))
     shutil.rmtree(run.checkpoints)
-    with pytest.raises(UserError, match="were not found: it has no checkpoint"):
+    with pytest.raises(UserError, match="the trained model of .* was not saved"):
         plan(run, from_weights=True)
 
 
@@ -385,6 +412,6 @@ def test_on_the_command_line(run, capsys):
     assert "2 names: 2 new seen classes" in told
     assert all(f"{name}: {planned.labeled[name]} pictures" in told for name in ("seven", "five"))
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0
-    assert "1 cluster is dissolved" in capsys.readouterr().err
+    assert "1 cluster is not a class" in capsys.readouterr().err
     assert main(["train-on", run.id, "--dry-run", "--set", "split.seed=1", *here]) == 2
     assert len(list(run.root.glob("2*"))) == 1

@@ -9,7 +9,6 @@ import re
 import socket
 import socketserver
 import stat
-import sys
 import threading
 from pathlib import Path
 
@@ -26,8 +25,8 @@ from lps.settings.config import configure
 from lps.store.events import EventWriter
 from lps.store.run_folders import create_run
 from tests.patience import until
+from tests.queued_runs import TRAINER
 
-TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 SOME = Message("a", "something", "happened", "in secret")
 
 

@@ -38,13 +38,7 @@ def source(tmp_path_factory):
     run = sample_runs.make_run(root, "finished", epochs=EPOCHS, settings=settings, log=f"{socket.gethostname()}\n")
     with run.events.open("a") as file:
         event = {"kind": "fail", "step": 1, "epoch": EPOCHS, "time": 1.0, "values": {}, "reason": str(root)}
-        texts = {
-            "kind": "eval",
-            "step": 1,
-            "epoch": EPOCHS,
-            "time": 1.0,
-            "values": {"place": str(root), "deep": [str(root)]},
-        }
+        texts = event | {"kind": "eval", "values": {"place": str(root), "deep": [str(root)]}}
         file.write(json.dumps(event) + "\n" + json.dumps(texts) + "\n")
     run.write_meta(notes=f"lies in {root}")
     return run
@@ -229,20 +223,19 @@ def test_on_the_command_line(source, recorded, tmp_path, monkeypatch, capsys):
 def test_the_recordings_that_come_along_are_whole_small_and_alike():
     found = {run.title: run for run in recorded_runs()}
     photographs = [name for name in found if name.startswith("Photographs: ")]
-    assert photographs == ["Photographs: LPS", "Photographs: LPS without margin"]
+    assert photographs == ["Photographs: LPS", "Photographs: no margin"]
     assert sorted(found.keys() - photographs) == [
-        "Classes of unequal size: equal prior",
-        "Classes of unequal size: estimated prior",
         "FixMatch",
         "LPS",
         "LPS without entropy",
         "LPS without margin",
         "ORCA",
+        "Unequal sizes: equal prior",
+        "Unequal sizes: estimated prior",
     ]
     for name, run in found.items():
         alike = next(
-            (kind for kind in ("Photographs: LPS", "Classes of unequal size: equal prior") if name[:9] == kind[:9]),
-            "LPS",
+            (kind for kind in ("Photographs: LPS", "Unequal sizes: equal prior") if name[:9] == kind[:9]), "LPS"
         )
         first = read_split(found[alike].folder)
         assert run.state().name == "finished"

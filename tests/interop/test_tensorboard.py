@@ -173,10 +173,8 @@ def test_thumbnails_are_in_the_order_of_the_points(run, exported):
     (embedding,) = config_of(exported).embeddings
     assert list(embedding.sprite.single_image_dim) == [32, 32]
     sheet = np.asarray(Image.open(exported / embedding.sprite.image_path))
-    pixels, index = (
-        projector.load_pictures(run, *read_split(run.folder)).pixels,
-        read_snapshot(run.snapshots, 3).feature_index,
-    )
+    pixels = projector.load_pictures(run, *read_split(run.folder)).pixels
+    index = read_snapshot(run.snapshots, 3).feature_index
     columns = sheet.shape[1] // 32
     assert sheet.shape[0] == sheet.shape[1] and (columns - 1) ** 2 < len(index) <= columns**2
     for place in (0, 1, columns, len(index) - 1):

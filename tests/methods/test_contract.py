@@ -17,7 +17,7 @@ from tests.methods.test_fixmatch import fixmatch
 from tests.methods.test_openncd import openncd
 from tests.methods.test_rankstats import rankstats
 from tests.scenes import WIDTH, Recorded, scene
-from tests.shares import OFFSET, share
+from tests.shares import OFFSET, in_turn, share
 from tests.short_runs import (
     assert_numbers_documented,
     assert_same_end,
@@ -139,8 +139,10 @@ def test_every_method_that_learns_is_here():
     assert LEARNERS.keys() == set(catalog.method_names()) - {"simclr"}
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name, case", [(name, case) for name in LEARNERS for case in LEARNERS[name].cases])
+CASES = [(name, case, torch.float32) for name in LEARNERS for case in LEARNERS[name].cases]
+
+
+@pytest.mark.parametrize("name, case, precision", [*CASES, *in_turn([(*c[:2], torch.bfloat16) for c in CASES], 4)])
 def test_loss_and_gradient_stay_finite_and_the_terms_add_up(name, case, precision):
     learner = LEARNERS[name]
     for variant in learner.variants:

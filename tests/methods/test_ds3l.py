@@ -66,10 +66,8 @@ def inner_loss(network, weigh, batch, factor, constant_weights):
     top = bottom = 0.0
     for i in range(labeled, len(first)):
         weight = weigh(first[i].detach() if constant_weights else first[i]).squeeze()
-        top = (
-            top
-            + weight * sum((second[i, k] - first[i, k].detach()) ** 2 for k in range(first.shape[1])) / first.shape[1]
-        )
+        squares = sum((second[i, k] - first[i, k].detach()) ** 2 for k in range(first.shape[1]))
+        top = top + weight * squares / first.shape[1]
         bottom = bottom + weight
     return supervised, factor * top / bottom
 

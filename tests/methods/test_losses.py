@@ -52,11 +52,8 @@ def naive_two_view(vectors, chosen, temperature, normalizer):
 
 
 def test_margin_cross_entropy_equals_its_definition():
-    logits, targets, margins = (
-        random_logits(7, 4),
-        torch.tensor([0, 1, 2, 3, 0, 0, 3]),
-        torch.tensor([0.5, 2.0, 0.0, 9.0]),
-    )
+    logits, targets = random_logits(7, 4), torch.tensor([0, 1, 2, 3, 0, 0, 3])
+    margins = torch.tensor([0.5, 2.0, 0.0, 9.0])
     expected = []
     for z, y in zip(logits.tolist(), targets.tolist()):
         top = math.exp(z[y] + margins[y].item())

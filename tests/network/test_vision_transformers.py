@@ -350,10 +350,8 @@ def test_a_model_of_timm_takes_a_published_file(tmp_path):
     backbone = backbones.build_backbone(config, 3)
     state = {key: torch.randn_like(value) for key, value in backbone.model.state_dict().items()}
     grid = torch.cat([state["pos_embed"][:, :1], torch.ones(1, 14**2, 192)], dim=1)
-    torch.save(
-        {"teacher": {f"backbone.{key}": value for key, value in (state | {"pos_embed": grid}).items()}},
-        tmp_path / "a.pt",
-    )
+    teacher = {f"backbone.{key}": value for key, value in (state | {"pos_embed": grid}).items()}
+    torch.save({"teacher": teacher}, tmp_path / "a.pt")
     start_weights.load(config, backbone)
     assert torch.equal(backbone.model.blocks[3].attn.qkv.weight, state["blocks.3.attn.qkv.weight"])
     assert torch.allclose(backbone.model.pos_embed[:, 1:], torch.ones(1, 4, 192), atol=1e-5)

@@ -1,6 +1,7 @@
 """What the race is given: measured numbers as they were recorded, a clock that goes by their movement, refusals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from lps.charts.event_log import EventLog
 from lps.errors import UserError
 from lps.race import race_data
 from lps.store.events import read_events
-from lps.store.snapshots import read_snapshot, read_split
+from lps.store.snapshots import read_snapshot, read_split, write_snapshot
 from tests.sample_runs import make_run, make_unreadable, rewritten, without
 
 
@@ -47,6 +48,17 @@ def test_every_number_is_one_that_was_recorded(pair):
     assert json.loads(json.dumps(race, allow_nan=False)) == race
 
 
+def test_novel_classes_that_merged_are_told_from_those_taken_for_seen_ones(root):
+    run = make_run(root, epochs=1, seed=13)
+    split, targets = read_split(run.folder)
+    predicted = targets[split.unlabeled].astype(np.int16)
+    predicted[predicted == 8] = 6  # two classes, one novel id
+    predicted[predicted == 9] = 0  # a novel class taken for a seen one
+    write_snapshot(run.snapshots, 1, replace(read_snapshot(run.snapshots, 1), predicted=predicted))
+    shown = race_data.race_of_runs([run])["runs"][0]
+    assert shown["merged"] == [[6, 8]] and shown["empty"] == 2 and shown["mistaken"] > 0.15
+
+
 def test_a_shorter_run_has_nothing_after_its_end(pair):
     race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 2, 3, 4, 5, 6] and [run["last"] for run in race["runs"]] == [6, 4]
@@ -56,15 +68,15 @@ def test_a_shorter_run_has_nothing_after_its_end(pair):
 def test_runs_are_told_apart_by_what_differs(root, pair):
     other = make_run(root, epochs=2, settings={"use_margin": False})
     titles = [run["title"] for run in race_data.race_of_runs([pair[0], other])["runs"]]
-    assert titles[1].endswith("use_margin=false") and titles[0].startswith("LPS") and titles[0] != titles[1]
+    assert titles[1].endswith("margin off") and titles[0].startswith("LPS") and titles[0] != titles[1]
 
 
 def test_runs_that_all_have_a_name_are_called_by_it(root):
     named = [make_run(root, epochs=2, name=name, settings={"use_margin": name == "Demo"}) for name in ("Demo", "Plain")]
     first, second = race_data.race_of_runs(named)["runs"]
-    assert (first["title"], second["title"]) == ("Demo", "Plain") and second["about"][0] == "use_margin=false"
+    assert (first["title"], second["title"]) == ("Demo", "Plain") and second["about"][0] == "margin off"
     same = [make_run(root, epochs=2, name="twin", settings={"use_margin": has_margin}) for has_margin in (True, False)]
-    assert [run["title"] for run in race_data.race_of_runs(same)["runs"]][1] == "LPS, use_margin=false"
+    assert [run["title"] for run in race_data.race_of_runs(same)["runs"]][1] == "LPS, margin off"
 
 
 def test_time_goes_where_things_move(pair):
@@ -114,6 +126,21 @@ def test_a_method_with_an_estimate_shows_what_it_takes_images_for_too(root):
     assert shown["shares"] and shown["shares"] != shown["taken"]
 
 
+def test_predictions_and_estimate_have_the_ids_of_the_same_outputs(root):
+    run = make_run(root, epochs=2, seed=12)
+    swap = np.array([*range(5), 6, 5, 7, 8, 9])
+    split, targets = read_split(run.folder)
+    predicted = swap[targets[split.unlabeled]]  # outputs 5 and 6 stand for classes 6 and 5
+    snapshot = read_snapshot(run.snapshots, 2)
+    write_snapshot(run.snapshots, 2, replace(snapshot, predicted=predicted.astype(np.int16)))
+    shown = race_data.race_of_runs([run])["runs"][0]
+    assert shown["taken"][1] == pytest.approx(np.bincount(predicted, minlength=10) / len(predicted), abs=1e-4)
+    assert shown["matched"][1] == swap.tolist()
+    (run.snapshots / "epoch-0002.npz").unlink()
+    shown = race_data.race_of_runs([run])["runs"][0]
+    assert shown["taken"][0] and shown["taken"][1] is None is shown["matched"][1]
+
+
 def test_without_truth_there_are_no_accuracies(root):
     blind = without(make_run(root, epochs=2, seed=7), "accuracy", "class", "baseline")
     shown = race_data.race_of_runs([blind])["runs"][0]
@@ -146,7 +173,7 @@ def test_a_run_with_a_damaged_split_and_settings_races_alone(root):
 
 
 def test_of_too_many_numbers_epochs_are_left_out_evenly(pair, monkeypatch):
-    monkeypatch.setattr(race_data, "_MAX_NUMBERS", 600)  # room for three epochs of two runs
+    monkeypatch.setattr(race_data, "_MAX_NUMBERS", 660)  # room for three epochs of two runs
     race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 3, 4, 5, 6] and race["left_out"] == 1  # every second, and where each of them ends
     assert len(race["seconds"]) == len(race["runs"][0]["seen"]) == 5

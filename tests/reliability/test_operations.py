@@ -14,7 +14,7 @@ from tests.reliability.trials import Workshop, kill_and_resume
 from tests.shares import OFFSET
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-EVERY = 120
+EVERY = 240
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_the_faults_reach_every_way_in_which_files_are_written(workshop):
 @pytest.mark.turn(1, 3)
 def test_after_a_fault_at_any_operation_the_run_goes_on_and_ends_as_if_nothing_had_been(workshop):
     tried = list(sweep(workshop, EVERY, OFFSET))
-    assert len(tried) >= 8 and {kind for kind, *_ in tried} == set(KINDS)
+    assert len(tried) >= 4 and {kind for kind, *_ in tried} == set(KINDS)
     wrong = [f"{kind} at {number} ({name}): {what}" for kind, number, name, what in tried if what]
     assert not wrong, f"again by: LPS_OFFSET={OFFSET}\n" + "\n".join(wrong)
 

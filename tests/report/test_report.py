@@ -224,6 +224,13 @@ def test_the_table_of_a_comparison_is_that_of_compare(several, runs):
         assert sentence[1:] in several.text
 
 
+def test_the_symbols_of_compare_are_explained(tmp_path):
+    pair = [make_run(tmp_path, epochs=1, settings={"margin_scale": scale}) for scale in (2.0, 5.0)]
+    table = run_report._group_table(run_groups.group_runs([run_scores.score_run(run) for run in pair]))
+    assert "The page Compare writes settings as symbols: C = margin_scale." in table.notes
+    assert [row[0] for row in table.rows] == ["LPS, margin_scale=2", "LPS, margin_scale=5"]
+
+
 def test_a_group_has_one_colour_in_all_curves(several):
     looks = {}
     for figure in several.figures:
@@ -237,7 +244,7 @@ def test_a_group_has_one_colour_in_all_curves(several):
 def test_runs_without_scores_are_left_out_with_the_reason(runs, tmp_path):
     queued, broken = make_run(tmp_path, "queued"), make_unreadable(tmp_path)
     page = Page(run_report.render_run_report([*runs[:2], queued, broken], SCORING, NOW))
-    assert [row[1] for row in page.rows if queued.id[-6:] in row[0]] == ["snapshots: no epoch has been evaluated yet"]
+    assert [row[1] for row in page.rows if queued.id[-6:] in row[0]] == ["predictions: no epoch has been evaluated yet"]
     assert any(broken.id[-6:] in row[0] or broken.id == row[0] for row in page.rows)
     with pytest.raises(UserError, match="none of the 2 runs can be scored"):
         run_report.render_run_report([queued, broken], SCORING, NOW)
@@ -249,11 +256,8 @@ def test_a_run_in_any_state_has_a_report(state, tmp_path):
     assert state in page.text and bool(page.figures) == (state != "queued")
     if state == "queued":
         assert "No epoch has been evaluated yet." in page.text and not page.programs
-
-
-def test_a_damaged_run_has_a_report(tmp_path):
-    page = Page(run_report.render_run_report([make_damaged(tmp_path)], SCORING, NOW))
-    assert "**bold** <b>tag</b> $x$ :fire:" in page.text and "b" not in {tag for tag, _ in page.elements} - {"b"}
+        page = Page(run_report.render_run_report([make_damaged(tmp_path)], SCORING, NOW))
+        assert "**bold** <b>tag</b> $x$ :fire:" in page.text
 
 
 def without_the_last_class(_, values: dict) -> dict:
@@ -327,14 +331,16 @@ def test_the_command_asks_for_the_same_settings(values, monkeypatch):
     monkeypatch.setattr("lps.scheduler.preflight.check_config", lambda *_: None)
     monkeypatch.setattr("lps.cli.training._print_warnings", lambda *_: None)
     config = configure(values)
-    words = shlex.split(provenance.train_command(config))
-    assert words[:4] == ["python", "-m", "lps", "train"]
-    assert checked_config(parser().parse_args(words[3:])) == config
+    for command, name in ((provenance.train_command, "train"), (provenance.launch_command, "launch")):
+        words = shlex.split(command(config))
+        assert words[:4] == ["python", "-m", "lps", name]
+        assert checked_config(parser().parse_args(words[3:])) == config
 
 
 def test_a_path_keeps_its_last_part_alone():
     config = configure({"dataset": "folder", "dataset.path": "/home/somebody/photos of birds"})
     assert "--set 'dataset.path=/path/to/photos of birds'" in provenance.train_command(config)
+    assert "--set 'dataset.path=/home/somebody/photos of birds'" in provenance.launch_command(config)
     assert provenance.shareable_settings(config) == config.flat() | {"dataset.path": "/path/to/photos of birds"}
 
 

@@ -145,9 +145,8 @@ def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
     usual = costs.RunSpeed(config, 2.0, 0.0, other_s=10.0)
     now = costs.speed_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
     assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
-    assert (
-        costs.KnownCosts([usual], running=[now]).estimate(config).span.likely == 90
-    )  # three times as slow at the moment
+    # Three times as slow at the moment
+    assert costs.KnownCosts([usual], running=[now]).estimate(config).span.likely == 90
     other = costs.RunSpeed(config, 50.0, 0.0)
     assert costs.KnownCosts([], [other], [now]).estimate(config).span.likely == costs.START_S + 60
 
@@ -220,8 +219,11 @@ def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
     assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)
 
 
-def test_a_wide_range_says_how_it_gets_narrower():
-    assert "narrower" in costs.source_in_words(Span(600.0, 80.0, 660.0))
+@pytest.mark.parametrize("load, grows", [(3.0, True), (1.0, False)])
+def test_a_wide_range_says_how_it_gets_narrower_and_what_makes_it_wider(load, grows, monkeypatch):
+    monkeypatch.setattr(costs, "load_per_core", lambda: load)
+    words = costs.source_in_words(Span(600.0, 80.0, 660.0))
+    assert "narrower" in words and ("grows with their load" in words) == grows and costs.wide_cause() in words
     assert "narrower" not in costs.source_in_words(Span(600.0, 550.0, 660.0))
 
 
@@ -229,4 +231,6 @@ def test_a_wide_range_says_how_it_gets_narrower():
 def test_a_wide_range_says_why(load, words, monkeypatch):
     monkeypatch.setattr(costs, "load_per_core", lambda: load)
     assert words in costs.wide_reason(Span(250.0, 50.0, 1020.0))
+    assert costs.duration_in_words(Span(100.0, 50.0, 1980.0)).startswith(f"{costs.NO_ESTIMATE}: ")
+    assert words in costs.duration_in_words(Span(100.0, 50.0, 1980.0))
     assert costs.wide_reason(Span(600.0, 550.0, 660.0)) == ""

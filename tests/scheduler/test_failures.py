@@ -13,6 +13,7 @@ from lps.scheduler import failures, launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
+from tests.shares import in_turn
 from tests.visiting import visit, whole_form
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,7 @@ def test_an_unknown_kind_is_taken_for_an_error_of_the_program():
     assert failures.advise("no such kind") is failures.ADVICE["bug"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_turn(KINDS, 3))
 def test_the_page_says_it_and_its_strong_button_does_it(root, kind):
     run, advice = failed_run(root, kind), failures.advise(kind)
     at = visit("live", run=run.id)

@@ -35,11 +35,10 @@ from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.studies import sweep_layout, sweeps
 from tests.patience import until
-from tests.queued_runs import waiting_runs
+from tests.queued_runs import TRAINER, at_work, make_planned, waiting_runs
 from tests.shares import in_turn
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
-TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 SETUP = Path(__file__).resolve().parents[2] / ".ci" / "slurm"
 PATIENCE = 60  # seconds; a deadline, never a sleep
 LOW, HIGH = read_options(["partition=low", "time=5"]), read_options(["partition=high", "time=5", "cpus=4"])
@@ -82,21 +81,14 @@ def root(tmp_path, monkeypatch):
     until(lambda: not squeue("--states=PENDING,RUNNING"))
 
 
-def make(root, do="finish", **plan) -> Run:
-    run = create_run(root, configure({"device": "cpu"}))
-    write_json(run.folder / "plan.json", {"do": do} | plan)
-    return run
-
-
 def submitted(run: Run, on=LOW) -> Run:
     launcher.launch(run, TRAINER, on=on)
     return run
 
 
-def at_work(run: Run) -> Run:
-    """The run once its training process listens to signals."""
-    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
-    assert until(lambda: run.state().name == "running")
+def running_job(run: Run) -> Run:
+    """Return the run once its training process listens to signals and the cluster calls it running."""
+    assert until(lambda: at_work(run).state().name == "running")
     return run
 
 
@@ -122,7 +114,7 @@ def kinds(run: Run) -> list[str]:
 
 
 def test_a_run_is_submitted_and_finishes(root):
-    run = submitted(make(root))
+    run = submitted(make_planned(root))
     assert run.desired().on == "slurm" and job_of(run).isdigit()
     assert over(run, "finished").attempt == 1
     process = run.read_json("process.json")
@@ -133,7 +125,7 @@ def test_a_run_is_submitted_and_finishes(root):
 
 def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0")
-    run = make(root)
+    run = make_planned(root)
     write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
     launcher.launch_all([run], TRAINER, on=HELD)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.desired().retries == 3
@@ -144,7 +136,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
 
 
 def test_a_waiting_job_is_cancelled_and_resumed(root):
-    run = submitted(make(root), HELD)
+    run = submitted(make_planned(root), HELD)
     assert launcher.stop(run).name == "stopped" and run.state().reason == "cancelled before it started"
     until(lambda: not squeue())
     first = job_of(run)
@@ -155,7 +147,7 @@ def test_a_waiting_job_is_cancelled_and_resumed(root):
 
 
 def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
-    run = at_work(submitted(make(root, "wait")))
+    run = running_job(submitted(make_planned(root, "wait")))
     launcher.stop(run)
     assert over(run, "stopped").reason == "stopped by request" and kinds(run)[-1] == "stop"
     until(lambda: not squeue())
@@ -163,36 +155,36 @@ def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
 
 
 def test_a_kill_ends_a_deaf_training_process(root):
-    run = at_work(submitted(make(root, "hang")))
+    run = running_job(submitted(make_planned(root, "hang")))
     launcher.stop(run, kill=True)
     assert "ended by request without a checkpoint" in over(run, "stopped").reason
     until(lambda: not squeue())
 
 
 def test_a_job_cancelled_in_the_cluster_is_no_interruption(root):
-    run = at_work(submitted(make(root, "wait")))
+    run = running_job(submitted(make_planned(root, "wait")))
     subprocess.run(["scancel", job_of(run)], check=True)
     assert over(run, "stopped").reason == "the job was cancelled in SLURM" and kinds(run)[-1] == "stop"
-    waiting = submitted(make(root), HELD)
+    waiting = submitted(make_planned(root), HELD)
     subprocess.run(["scancel", job_of(waiting)], check=True)
     reason = f"job {job_of(waiting)} was cancelled in SLURM, before the run's process started"
     assert over(waiting, "stopped").reason == reason
 
 
 def test_failures_say_what_happened(root):
-    state = over(submitted(make(root, "crash")), "failed")
+    state = over(submitted(make_planned(root, "crash")), "failed")
     assert state.kind == "bug" and state.reason == "ValueError: a bug in the loss"
 
 
 def test_a_job_whose_runner_cannot_begin_is_no_run_that_waits_for_ever(root, monkeypatch):
     monkeypatch.setattr("lps.scheduler.cluster_submit.RUNNER", ("/no/such/python", "-m", "lps.scheduler.runner"))
-    run = submitted(make(root))
+    run = submitted(make_planned(root))
     state = until(lambda: state if (state := run.state()).is_over else None)
     assert state.name == "crashed" and "ended as FAILED" in state.reason and "before the run's process" in state.reason
 
 
 def test_a_killed_runner_is_a_crash_that_can_be_resumed(root):
-    run = at_work(submitted(make(root, "wait")))
+    run = running_job(submitted(make_planned(root, "wait")))
     os.kill(run.read_json("process.json")["runner_pid"], 9)
     state = until(lambda: state if (state := run.state()).is_over else None)
     assert state.name == "crashed" and f"job {job_of(run)} ended as FAILED" in state.reason
@@ -203,14 +195,14 @@ def test_a_killed_runner_is_a_crash_that_can_be_resumed(root):
 
 @pytest.mark.parametrize("option, words", [("partition=nope", "choices: low"), ("gpus=3", "configuration")])
 def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
-    run = make(root)
+    run = make_planned(root)
     before = sorted(path.name for path in run.folder.iterdir())
     with pytest.raises(UserError, match=f"job submission failed: .*{words}"):
         launcher.launch(run, TRAINER, on=read_options([option]))
     assert sorted(path.name for path in run.folder.iterdir()) == before
     with pytest.raises(UserError, match=f"the cluster rejected the job: .*{words}"):
         slurm.check(read_options([option]))
-    stopped = submitted(make(root), HELD)
+    stopped = submitted(make_planned(root), HELD)
     launcher.stop(stopped)
     about, wish = stopped.read_json(JOB_FILE), stopped.desired()
     write_json(stopped.folder / JOB_FILE, about | {"options": [option]})
@@ -222,7 +214,7 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
 
 def test_a_job_leaves_a_run_alone_that_has_another_one(root):
     """A submission of which nobody knew whether it was taken, and the one after it."""
-    run = submitted(make(root), HELD)
+    run = submitted(make_planned(root), HELD)
     first = job_of(run)
     write_json(run.folder / JOB_FILE, run.read_json(JOB_FILE) | {"token": "another"})
     subprocess.run(["scontrol", "release", first], check=True)
@@ -231,7 +223,7 @@ def test_a_job_leaves_a_run_alone_that_has_another_one(root):
 
 
 def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
-    run = submitted(make(root, "wait"), HELD)
+    run = submitted(make_planned(root, "wait"), HELD)
     about = run.read_json(JOB_FILE)
     write_json(run.folder / JOB_FILE, {key: value for key, value in about.items() if key != "job"})
     assert run.state().name == "queued" and about["job"] in run.state().reason
@@ -240,16 +232,16 @@ def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
 
 
 def test_a_live_job_cannot_be_deleted(root):
-    run = at_work(submitted(make(root, "wait")))
+    run = running_job(submitted(make_planned(root, "wait")))
     with pytest.raises(UserError, match="stop it before"):
         delete_run(run)
 
 
 @pytest.mark.parametrize("partition", in_turn(["low", "stubborn"], 2), ids=["with notice", "without notice"])
 def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
-    run = at_work(submitted(make(root, "wait"), read_options([f"partition={partition}", "cpus=4"])))
+    run = running_job(submitted(make_planned(root, "wait"), read_options([f"partition={partition}", "cpus=4"])))
     job = job_of(run)
-    urgent = submitted(make(root, for_s=1), HIGH)
+    urgent = submitted(make_planned(root, for_s=1), HIGH)
     seen = set()
     write_json(run.folder / "plan.json", {"do": "finish"})
     until(lambda: seen.add(run.state().name) or run.state().name == "finished")
@@ -282,7 +274,7 @@ def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_tw
     before = run.read_json("progress.json")["step"]
     launcher.resume(run)
     until(lambda: step() > before, 120)
-    urgent = submitted(make(root, for_s=1), HIGH)
+    urgent = submitted(make_planned(root, for_s=1), HIGH)
     over(urgent, "finished")
     assert launcher.wait_for_end(run, 240).name == "finished", run.log.read_text()
     assert (run.state().attempt, kinds(run).count("stop")) == (3, 2), (kinds(run), run.log.read_text())
@@ -291,7 +283,7 @@ def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_tw
 
 def test_a_time_limit_is_an_interruption_too(root):
     """A job that is told of the end of its time goes back by itself; SLURM may tell it up to a minute early."""
-    run = at_work(submitted(make(root, "wait"), read_options(["partition=low", "time=1"])))
+    run = running_job(submitted(make_planned(root, "wait"), read_options(["partition=low", "time=1"])))
     record = until(lambda: run.read_json("exit.json"), 90)
     assert (record["state"], record["kind"]) == ("stopped", "preempted") and "continues" in record["reason"]
     until(lambda: run.state().name == "queued")
@@ -299,7 +291,7 @@ def test_a_time_limit_is_an_interruption_too(root):
 
 
 def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeypatch):
-    run = at_work(submitted(make(root, "wait")))
+    run = running_job(submitted(make_planned(root, "wait")))
     write_json(run.folder / JOB_FILE, run.read_json(JOB_FILE) | {"idle": 2})
     subprocess.run(["scancel", "--signal=TERM", job_of(run)], check=True)
     assert "3 times in a row" in over(run, "stopped").reason
@@ -307,8 +299,8 @@ def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeyp
 
 
 def test_a_stop_while_it_waits_for_its_next_attempt(root):
-    run = at_work(submitted(make(root, "wait"), WHOLE_NODE))
-    urgent = submitted(make(root, "wait"), HIGH)
+    run = running_job(submitted(make_planned(root, "wait"), WHOLE_NODE))
+    urgent = submitted(make_planned(root, "wait"), HIGH)
     until(lambda: run.state().name == "queued")
     launcher.stop(run)
     assert run.state().name == "stopped"
@@ -344,33 +336,33 @@ def test_a_stopped_job_that_is_started_again_here_runs_here(root):
 
 def test_the_end_of_one_task_is_not_that_of_the_others(root):
     """`scancel --state=PENDING ARRAY_TASK` would cancel all waiting tasks of the array."""
-    runs = [make(root, "wait") for _ in range(4)]
+    runs = [make_planned(root, "wait") for _ in range(4)]
     launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "at_once=2"]), name="four")
-    at_work(runs[0]), at_work(runs[1])
+    running_job(runs[0]), running_job(runs[1])
     assert "JobArrayTaskLimit" in until(lambda: runs[3].state().reason)
     launcher.stop(runs[3])
     launcher.stop(runs[0])
     over(runs[0], "stopped")
-    assert at_work(runs[2]).state().name == "running" and runs[1].state().name == "running"
+    assert running_job(runs[2]).state().name == "running" and runs[1].state().name == "running"
     assert runs[3].state().reason == "cancelled before it started"
     subprocess.run(["scancel", job_of(runs[1]).partition("_")[0]], check=True)
     assert [over(run, "stopped").reason for run in runs[1:3]] == ["the job was cancelled in SLURM"] * 2
 
 
 def test_tasks_of_a_sweep_are_preempted_and_go_on_each_for_itself(root):
-    runs = [make(root, "wait") for _ in range(2)]
+    runs = [make_planned(root, "wait") for _ in range(2)]
     launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "cpus=2"]), name="two")
-    ids = [job_of(at_work(run)) for run in runs]
+    ids = [job_of(running_job(run)) for run in runs]
     for run in runs:
         write_json(run.folder / "plan.json", {"do": "finish"})
-    urgent = submitted(make(root), HIGH)
+    urgent = submitted(make_planned(root), HIGH)
     assert [over(run, "finished").attempt for run in runs] == [2, 2] and [job_of(run) for run in runs] == ids
     over(urgent, "finished")
 
 
 def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatch):
     monkeypatch.setattr("lps.store.runs.is_held", lambda path: False)
-    run = submitted(make(root, "wait"))
+    run = submitted(make_planned(root, "wait"))
     until(lambda: run.state().name == "running")
     assert run.state().reason.startswith(f"job {job_of(run)} of SLURM on ")
     launcher.stop(run)
@@ -481,8 +473,8 @@ def test_a_cluster_that_does_not_answer(root, monkeypatch):
     """The last test: after its restart a controller takes a minute to forget the jobs that ended meanwhile."""
     monkeypatch.setattr(slurm, "PATIENCE_S", 1.0)
     monkeypatch.setattr(jobs, "RETRY_S", 0.5)
-    waiting, running = submitted(make(root), HELD), at_work(submitted(make(root, "wait")))
-    finished = submitted(make(root))
+    waiting, running = submitted(make_planned(root), HELD), running_job(submitted(make_planned(root, "wait")))
+    finished = submitted(make_planned(root))
     over(finished, "finished")
     assert waiting.state().name == "queued"
     subprocess.run(["scontrol", "shutdown", "slurmctld"], check=True, timeout=60)
@@ -496,7 +488,7 @@ def test_a_cluster_that_does_not_answer(root, monkeypatch):
             launcher.stop(running)
         assert launcher.wait_for_end(running, PATIENCE).name == "stopped", "the wish was enough"
         with pytest.raises(UserError, match="submission failed|accepted the job"):
-            launcher.launch(make(root), TRAINER, on=LOW)
+            launcher.launch(make_planned(root), TRAINER, on=LOW)
     finally:
         subprocess.run([SETUP], check=True, timeout=120)
     until(lambda: waiting.state().name == "queued")

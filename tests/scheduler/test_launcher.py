@@ -25,12 +25,11 @@ from lps.store.events import read_events
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from tests.patience import LISTENS, is_gone, until
-from tests.queued_runs import waiting_runs
+from tests.queued_runs import TRAINER, at_work, make_planned, waiting_runs
 from tests.shares import in_turn
 
 pytestmark = pytest.mark.slow
 
-TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PATIENCE = 20  # seconds; a deadline, never a sleep
 SERVER = """
 import sys, time
@@ -54,12 +53,6 @@ def root(tmp_path, monkeypatch):
         until(lambda run=run: not is_held(run.lock))
 
 
-def make(root, do="finish", device="cpu", seed=0, **plan) -> Run:
-    run = create_run(root, configure({"device": device, "seed": seed}))
-    write_json(run.folder / "plan.json", {"do": do} | plan)
-    return run
-
-
 def go(run) -> Run:
     launcher.launch(run, TRAINER)
     return run
@@ -67,8 +60,7 @@ def go(run) -> Run:
 
 def running(root, do="wait", **plan) -> Run:
     """A run whose training process is at work, its signal handler in place."""
-    run = go(make(root, do, **plan))
-    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    run = at_work(go(make_planned(root, do, **plan)))
     assert run.state().name == "running"
     return run
 
@@ -221,18 +213,18 @@ def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     ],
 )
 def test_failures_say_what_happened(root, plan, kind, reason):
-    state = over(go(make(root, **plan)), "failed")
+    state = over(go(make_planned(root, **plan)), "failed")
     assert state.kind == kind and reason in state.reason
 
 
 def test_a_trainer_that_cannot_be_started(root):
-    run = make(root)
+    run = make_planned(root)
     launcher.launch(run, ("/no/such/program",))
     assert "No such file" in over(run, "failed").reason
 
 
 def test_spam_is_capped_with_both_ends_kept(root):
-    run = go(make(root, "spam", megabytes=14))
+    run = go(make_planned(root, "spam", megabytes=14))
     over(run, "finished")
     text = run.log.read_text()
     assert len(text) < 12 * 2**20
@@ -251,7 +243,7 @@ def test_kill_9_of_the_runner_takes_the_trainer_along(root):
 
 
 def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_slot(root):
-    killed, other = running(root, "wait"), make(root)
+    killed, other = running(root, "wait"), make_planned(root)
     os.kill(pids(killed)[0], signal.SIGKILL)
     over(killed, "crashed")
     half = killed.folder / ".exit.json.0a0a0a0a.tmp"
@@ -264,7 +256,7 @@ def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_s
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
-    run = make(root, "wait")
+    run = make_planned(root, "wait")
     process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})", start_new_session=True)
     runner, trainer = pids(run)
     os.killpg(process.pid, number)
@@ -279,7 +271,7 @@ def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
 
 def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     """A machine that shuts down asks all its processes to end: it shall not be kept busy by the next run."""
-    first, second = running(root), go(make(root))
+    first, second = running(root), go(make_planned(root))
     os.kill(waker_of(root), signal.SIGTERM)
     os.kill(pids(first)[0], signal.SIGTERM)
     state = over(first, "stopped")
@@ -291,7 +283,7 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
 
 
 def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
-    first, second = running(root), go(make(root))
+    first, second = running(root), go(make_planned(root))
     runner, trainer = pids(first)
     first.folder.rename(root / ".taken-away")
     until(lambda: is_gone(trainer) and is_gone(runner))
@@ -301,7 +293,7 @@ def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
 
 def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_looks(root):
     """Nothing names it any more but its slot, which it would hold for ever."""
-    first, second = running(root), go(make(root))
+    first, second = running(root), go(make_planned(root))
     runner, trainer = pids(first)
     for pid in (trainer, runner):
         os.kill(pid, signal.SIGSTOP)
@@ -316,7 +308,7 @@ def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_look
 @pytest.mark.parametrize("name", in_turn(["config.json", "process.json", "events.jsonl", "checkpoints", "lock"], 2))
 def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     """`rm -r` and `shutil.rmtree` fail where a file comes or goes meanwhile, and leave the rest: perhaps the lock."""
-    run = make(root, "wait")
+    run = make_planned(root, "wait")
     (run.folder / "checkpoints").mkdir()
     launcher.launch(run, TRAINER)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
@@ -334,7 +326,7 @@ def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
 
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
-    rest = [go(make(root, "exclusive")) for _ in range(3)]
+    rest = [go(make_planned(root, "exclusive")) for _ in range(3)]
     assert [queue.queue_position(run) for run in (first, *rest)] == [None, 0, 1, 2]
     assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it started"
     assert waiting_runs(root) == [rest[0], rest[2]]
@@ -351,7 +343,7 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
 def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run_once(root, monkeypatch):
     """Two servers pump and are killed, three hands move what waits; nothing is lost, doubled or put on a used slot."""
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    runs = [make(root, "exclusive", seed=seed) for seed in range(20)]
+    runs = [make_planned(root, "exclusive", seed=seed) for seed in range(20)]
     queue.set_paused(root, True)
     launcher.launch_all(runs, TRAINER)
     pumping = f"\nwhile True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
@@ -389,7 +381,7 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
 
 def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
     """Its last act would have been to start the next one."""
-    first, second = make(root, "wait"), make(root)
+    first, second = make_planned(root, "wait"), make_planned(root)
     process = server(
         f"launcher.launch_all([Run(Path(f)) for f in {[str(first.folder), str(second.folder)]}], {TRAINER!r})"
     )
@@ -404,7 +396,7 @@ def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
 
 def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.3")
-    run = make(root, "wait")
+    run = make_planned(root, "wait")
     process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r}, retries=1)")
     runner, _ = pids(run)
     until(lambda: starts(root) and wakers(root))
@@ -419,12 +411,11 @@ def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
 
 def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.1")
-    run = make(root, "suicide", signal=signal.SIGKILL)
+    run = make_planned(root, "suicide", signal=signal.SIGKILL)
     launcher.launch(run, TRAINER, retries=2)
-    assert launcher.wait_for_end(run, PATIENCE).name == "failed" and starts(root) == [
-        run.id
-    ]  # out of memory: no second try
-    run = make(root, "wait")
+    # Out of memory: no second try
+    assert launcher.wait_for_end(run, PATIENCE).name == "failed" and starts(root) == [run.id]
+    run = make_planned(root, "wait")
     launcher.launch(run, TRAINER, retries=1)
     os.kill(pids(run)[0], signal.SIGKILL)
     write_json(run.folder / "plan.json", {"do": "finish"})
@@ -432,7 +423,7 @@ def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
 
 
 def test_there_is_one_waker_and_another_when_it_was_killed(root):
-    first, second = running(root), go(make(root))
+    first, second = running(root), go(make_planned(root))
     waker = waker_of(root)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: launcher.dispatch(root, TRAINER), range(8)))
@@ -446,7 +437,7 @@ def test_there_is_one_waker_and_another_when_it_was_killed(root):
 
 
 def test_a_suspended_waker_is_woken_by_whoever_looks_at_the_queue(root):
-    first, second = running(root), go(make(root))
+    first, second = running(root), go(make_planned(root))
     waker, (runner, _) = waker_of(root), pids(first)
     until(lambda: (root / ".waker.lock").read_text())
     os.kill(waker, signal.SIGSTOP)
@@ -472,7 +463,7 @@ def stopped_at_birth(monkeypatch, module: str) -> None:
 
 def test_a_runner_that_was_suspended_before_its_first_record_is_woken_to_stop(root, monkeypatch):
     stopped_at_birth(monkeypatch, "lps.scheduler.runner")
-    run = go(make(root))
+    run = go(make_planned(root))
     assert not (run.folder / "process.json").exists()
     launcher.stop(run)
     assert over(run, "stopped").reason == "cancelled before it started"
@@ -482,7 +473,7 @@ def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_
     first = running(root)
     until(lambda: not is_held(root / ".waker.lock"))
     stopped_at_birth(monkeypatch, "lps.scheduler.queue_daemon")
-    second = go(make(root))
+    second = go(make_planned(root))
     assert is_held(root / ".waker.lock") and not (root / ".waker.lock").read_text()
     os.kill(pids(first)[0], signal.SIGKILL)
     until(lambda: first.state().name == "crashed")
@@ -507,7 +498,7 @@ def test_a_record_of_another_process_wakes_nobody(root):
 
 
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
-    run = make(root)
+    run = make_planned(root)
     queue.request_attempt(run, "run", 1)
     body = "launcher.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
     body += f"launcher.dispatch(Path({str(root)!r}))"
@@ -522,7 +513,7 @@ def test_a_server_killed_between_claim_and_start_loses_nothing(root):
 
 def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
     """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
-    run = make(root)
+    run = make_planned(root)
     queue.request_attempt(run, "run", 1)
     locks = [try_lock(run.lock), try_lock(root / "slot.lock")]
     code = """
@@ -574,14 +565,14 @@ def test_no_descriptor_but_the_two_locks_is_handed_on(root):
 
 
 def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
-    run = make(root, device="cuda:1")
+    run = make_planned(root, device="cuda:1")
     with pytest.raises(UserError, match="device: cuda:1 is not available: .*; choices: auto, cpu"):
         launcher.launch(run, TRAINER)
     assert not (run.folder / "want.json").exists()
 
 
 def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
-    runs = [go(make(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
+    runs = [go(make_planned(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
     for run in runs:
         over(run, "finished")
     assert [run.read_json("process.json")["slot"] for run in runs] == ["cuda-0", "cuda-1", "cpu-0"]
@@ -595,7 +586,7 @@ def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root
     both = create_run(root, configure({"device": "auto", "processes": 2}))
     write_json(both.folder / "plan.json", {"do": "wait"})
     go(both)
-    behind = go(make(root, "environment", device="auto"))
+    behind = go(make_planned(root, "environment", device="auto"))
     assert (both.state().name, behind.state().name) == ("queued", "queued")
     locks = [root / ".slots" / f"cuda-{number}.lock" for number in (0, 1)]
     assert [is_held(lock) for lock in locks] == [False, True]
@@ -650,5 +641,5 @@ def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
 
 
 def test_wait_gives_up_at_its_timeout(root):
-    run = make(root)
+    run = make_planned(root)
     assert launcher.wait_for_end(run, 0.05).name == "queued"

@@ -472,15 +472,8 @@ def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started
 def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
     run = make(root)
     write_json(run.folder / "recorded.json", {"version": 1})
-    acts = (
-        launcher.launch,
-        launcher.resume,
-        launcher.stop,
-        queue.put_first,
-        queue.retry_now,
-        lambda r: launcher.launch_all([r]),
-    )
-    for act in acts:
+    acts = (launcher.launch, launcher.resume, launcher.stop, queue.put_first, queue.retry_now)
+    for act in (*acts, lambda run: launcher.launch_all([run])):
         with pytest.raises(UserError, match="is a recording and read-only"):
             act(run)
     assert not (run.folder / "want.json").exists() and started == []

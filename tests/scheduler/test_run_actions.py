@@ -32,9 +32,8 @@ def test_recordings_are_copied_and_strange_folders_left_alone(tmp_path):
     write_json(run.folder / "recorded.json", {"version": 1})
     assert run_actions.possible_actions(run, run.state()) == ["copy"]
     assert run_actions.possible_actions(Run(tmp_path / "mine"), State("unreadable")) == []
-    assert run_actions.possible_actions(Run(tmp_path / run.id), State("unreadable")) == [
-        "copy"
-    ]  # a recording all the same
+    # A recording all the same
+    assert run_actions.possible_actions(Run(tmp_path / run.id), State("unreadable")) == ["copy"]
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "finished", "stopped", "failed", "crashed"])

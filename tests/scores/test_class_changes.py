@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lps.scores.class_changes import changes_in_words, compare_classes, compare_in_words
+from lps.scores.class_changes import changes_in_words, compare_classes, compare_in_words, growth_in_words
 
 TRUTH = np.array(["cat", "cat", "cat", "dog", "", "", ""])
 BEFORE = np.array(["cat", "cat", "dog", "dog", "owl", "owl", "owl"])
@@ -25,7 +25,7 @@ def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():
     words = changes_in_words(compare_classes(["cat", "dog", "owl"], BEFORE, BEFORE, TRUTH))
     assert "(2 checked)" in words and "→" not in words
     better = changes_in_words(compare_classes(["cat", "dog"], BEFORE, np.where(TRUTH == "", BEFORE, TRUTH), TRUTH))
-    assert better.endswith("continues; more for cat (2 → 3 of 3).")
+    assert better.endswith("(2 checked); better: cat (2 → 3 of 3).")
 
 
 def test_classes_that_got_worse_and_better_are_one_sentence_and_an_equal_total_comes_first():
@@ -45,3 +45,10 @@ def test_the_numbers_of_two_runs_are_said_to_differ_by_chance_only_where_a_sign_
     assert compare_in_words([cat]).endswith("predicts 20 of 20 withheld labels correctly; this run predicts 12.")
     assert "chance" not in compare_in_words(compare_classes(["cat"], truth, truth, truth))
     assert "cannot be compared" in compare_in_words([])
+
+
+def test_only_clear_growth_is_named():
+    before = {"cat": 45, "dog": 50, "ship": 10, "frog": 3, "gone": 9}
+    after = {"cat": 63, "dog": 59, "ship": 15, "frog": 7, "new": 40}
+    assert growth_in_words(before, after) == "cat grew from 45 to 63 pictures and ship grew from 10 to 15 pictures"
+    assert growth_in_words(before, before) == growth_in_words({}, after) == ""

@@ -15,6 +15,7 @@ from lps.store.runs import Run
 from lps.studies import presets
 from tests.broken_files import CLASS, DATASETS, FINE, HEAD, METHODS, folders
 from tests.doctor.test_doctor import findings_of
+from tests.shares import in_turn
 from tests.visiting import visit
 
 
@@ -110,7 +111,7 @@ def test_without_lps_other_methods_and_their_commands_go_on(place, tmp_path, mon
     assert (seen[0].config.method, seen[0].config.seed) == ("orca", 3)
 
 
-@pytest.mark.parametrize("page", ["home", "launch", "sweeps", "search", "compare"])
+@pytest.mark.parametrize("page", in_turn(["home", "launch", "sweeps", "search", "compare"], 3))
 def test_without_lps_every_page_is_drawn(place, tmp_path, monkeypatch, page):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     visit(page)  # which keeps the scores of recordings

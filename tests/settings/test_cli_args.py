@@ -33,10 +33,8 @@ def test_a_command_is_read_back_word_by_word_whatever_the_values_hold():
         "python", "-m", "lps", "launch", "--seed", "0", "--light", "--name", "a 'b' $c; d",
         "--set", "lr=0.5", "--set", "dataset.path=/a b", "--slurm", "extra=--x=1", "--slurm", "time=1:00",
     ]  # fmt: skip
-    assert (
-        cli_args.format_command("show", "a b", no_prune=False, sample_seed=3)
-        == "python -m lps show 'a b' --sample-seed 3"
-    )
+    line = cli_args.format_command("show", "a b", no_prune=False, sample_seed=3)
+    assert line == "python -m lps show 'a b' --sample-seed 3"
 
 
 def test_a_value_that_begins_with_a_dash_is_no_option():

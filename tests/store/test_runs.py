@@ -286,22 +286,8 @@ def test_delete_foreign_folder(run):
 def test_find_run(run):
     other = create_run(run.root, CONFIG)
     assert find_run(run.root, run.id) == find_run(run.root, run.id[-6:]) == find_run(Path("/"), str(run.folder)) == run
-    hostile = [
-        "",
-        "..",
-        "../..",
-        "/",
-        "/etc",
-        ".trash",
-        "a\0b",
-        "/" + "x" * 5000,
-        "x" * 5000,
-        "𝟙",
-        run.id + "\n",
-        "*",
-        "~",
-    ]
-    for text in hostile:
+    hostile = ["", "..", "../..", "/", "/etc", ".trash", "a\0b", "/" + "x" * 5000, "x" * 5000, "𝟙", "*", "~"]
+    for text in [*hostile, run.id + "\n"]:
         with pytest.raises(UserError, match="^run: "):
             find_run(run.root, text)
     tail = f"s0-{run.id[-6:]}"

@@ -19,6 +19,7 @@ from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.scheduler.costs import Span
+from lps.scheduler.overview import time_left_in_words
 from lps.settings.config import configure
 from lps.studies import class_search
 from lps.studies.class_search import count_classes, search_count
@@ -217,6 +218,8 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
     class_count.start_class_count(small(), root)
     (count,) = background_jobs.list_jobs(root)
     assert (count.state, count.phase, count.title) == ("working", "prepare", TITLE)
+    class_count.write_class_count(count.path, ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5))
+    assert background_jobs.list_jobs(root)[0].state == "done", "its process has only to end"
     os.close(locks[0])
 
 
@@ -272,9 +275,10 @@ def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
 def test_the_time_left_of_the_clustering_is_by_its_own_pace():
     features, labels = blobs(6, 3)
     told = []
-    found = count_classes(features, labels, 3, 0, most=20, report=lambda share, left: told.append((share, left.likely)))
-    shares = [share for share, _ in told]
-    assert len(told) == len(found.numbers) and shares == sorted(shares) and told[-1] == (1.0, 0.0)
+    found = count_classes(features, labels, 3, 0, most=20, report=lambda share, left: told.append((share, left)))
+    shares, (last, end) = [share for share, _ in told], told[-1]
+    assert len(told) == len(found.numbers) and shares == sorted(shares) and last == 1.0
+    assert end.likely == 0 and time_left_in_words(end) == "up to 5 s left"
 
 
 @pytest.mark.slow

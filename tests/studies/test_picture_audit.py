@@ -44,11 +44,8 @@ def small(path, **more):
 
 
 def words(config) -> list[str]:
-    return [
-        f"--set={key}={value}"
-        for key, value in background_jobs.settings_of_job(config).items()
-        if key != "dataset.path"
-    ]
+    settings = background_jobs.settings_of_job(config).items()
+    return [f"--set={key}={value}" for key, value in settings if key != "dataset.path"]
 
 
 def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictures):

@@ -124,11 +124,7 @@ def test_settings_for_all_runs_reach_those_that_have_them():
 
 
 def test_other_settings_have_another_name():
-    names = [
-        PresetRequest("C").name,
-        PresetRequest("C", fixed={"epochs": "2"}).name,
-        PresetRequest("C", fixed={"epochs": "3"}).name,
-    ]
+    names = [PresetRequest("C").name, *(PresetRequest("C", fixed={"epochs": text}).name for text in "23")]
     names += [PresetRequest("C", "paper").name, PresetRequest("C", "paper", datasets=("cifar10",)).name]
     names += [
         PresetRequest("lambda_novel", fixed={"split.labeled_ratio": text}).name for text in ("0.123456", "0.123457")

@@ -135,10 +135,8 @@ def test_what_is_suggested_can_be_searched_and_holds_the_usual_value(method):
 
 def test_the_usual_settings_are_a_point_only_where_the_space_has_them():
     base = configure({"margin_scale": 10.0, "use_margin": True})
-    assert default_point(read_space(["margin_scale=1..10", "use_margin=true,false"], "lps"), base) == {
-        "margin_scale": 10.0,
-        "use_margin": True,
-    }
+    space = read_space(["margin_scale=1..10", "use_margin=true,false"], "lps")
+    assert default_point(space, base) == {"margin_scale": 10.0, "use_margin": True}
     assert default_point(read_space(["margin_scale=1..9"], "lps"), base) is None
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,9 +30,8 @@ from lps.studies import presets, sweep_layout, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec, combinations, plan_runs, read_layout
 from lps.studies.sweeps import plan_sweep
 from tests.patience import LISTENS, until
-from tests.queued_runs import waiting_runs
+from tests.queued_runs import TRAINER, waiting_runs
 
-TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PATIENCE = 20  # seconds; a deadline, never a sleep
 ON_CPU = {"device": "cpu"}
 
@@ -306,6 +306,21 @@ def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
     )
     assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
     assert (known.span.likely, known.bytes) == (2 * 60, 2 * size)
+
+
+def test_a_sweep_that_goes_on_keeps_the_time_of_its_first_start(root, monkeypatch):
+    run = in_state(root, "finished", {"seed": 1})
+    layout = SweepSpec(seeds=(1,), fixed=ON_CPU)
+    times = []
+    for now, request in (1.0, layout), (2.0, layout), (3.0, replace(layout, sample_seed=5)):
+        monkeypatch.setattr(sweep_records, "time", SimpleNamespace(time=lambda now=now: now))
+        wanted = plan_sweep(request, root, "mine")
+        assert sweeps.was_started(wanted, root, [run]) == (now == 2.0)
+        sweeps.start_sweep(wanted, root)
+        times.append(sweep_records.read_sweep_record(root, "mine")[1])
+    assert times == [1.0, 1.0, 3.0], "another request under the name is another sweep"
+    run.write_meta(tags=[])
+    assert not sweeps.was_started(wanted, root, [run]), "as after its runs were deleted"
 
 
 def command(root, *arguments):

@@ -1,13 +1,14 @@
 """Charts that users make: their text, their figure, the table of values, and the Python that draws them."""
 
 import math
+from decimal import ROUND_HALF_UP, Context
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lps.analysis import run_index
-from lps.charts import board_charts
+from lps.charts import board_charts, palette
 from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import EventLog
 from lps.charts.palette import DARK, LIGHT, many_colors
@@ -62,6 +63,21 @@ def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero
     assert list(board_charts.smoothed(values, 0)) == [1, 0, 0]
     expected = [1, (0.5 * 1) / 1.5, (0.25 * 1) / 1.75]
     assert list(board_charts.smoothed(values, 0.5)) == pytest.approx(expected)
+
+
+def test_shares_are_rounded_in_the_browser_as_in_tables():
+    def in_browser(shares) -> list[str]:
+        """Round to three digits as JavaScript does: ties up."""
+        return [str(Context(3, ROUND_HALF_UP).create_decimal(float(100 * share))) for share in shares]
+
+    shares = np.array([0.7625, 0.7675, 0.7645, 0.7635, 0.05125, -0.7625, 0.0762500001, 0.76])
+    in_tables = [f"{100 * share:#.3g}" for share in shares]
+    assert in_browser(shares)[0] == "76.3" and in_tables[0] == "76.2"
+    assert list(map(float, in_browser(board_charts.with_even_ties(shares)))) == list(map(float, in_tables))
+    assert list(board_charts.with_even_ties(shares[1:4])) == list(shares[1:4])
+    assert board_charts.with_even_ties(np.array([0.0, np.nan, 1.0])).tolist() == pytest.approx(
+        [0, math.nan, 1], nan_ok=True
+    )
 
 
 def drawn(runs, histories, chart, count=None):
@@ -130,16 +146,31 @@ def test_lines_are_grouped_by_settings_that_have_a_phrase(runs, histories, tmp_p
     assert label in [line.label for line in lines] and label in [line.end_label for line in lines]
 
 
+def assign_colors(keys, colors, pinned) -> dict[str, str]:
+    return palette.assign_colors(dict(zip(keys, keys)), keys, colors, pinned)
+
+
+def test_lines_have_the_colours_of_their_oldest_runs_while_each_run_has_one():
+    few, many = list("abcdefgh"), list("abcdefghi")
+    oldest_runs = {"younger": "d", "older": "b"}
+    colors = palette.assign_colors(oldest_runs, few[::-1], LIGHT, {})
+    assert colors == {"younger": LIGHT.groups[3], "older": LIGHT.groups[1]}
+    colors = palette.assign_colors(oldest_runs, many, LIGHT, {})
+    assert colors == {"younger": LIGHT.groups[1], "older": LIGHT.groups[0]}
+    of_two_tags = palette.assign_colors({"tag": "a", "other tag": "a"}, few, LIGHT, {})
+    assert len(set(of_two_tags.values())) == 2
+
+
 def test_a_pinned_colour_belongs_to_its_line_alone_and_no_two_lines_share_one():
     keys = list("abcdef")
-    usual = board_charts.assign_colors(keys, LIGHT, {})
+    usual = assign_colors(keys, LIGHT, {})
     assert list(usual.values()) == many_colors(6, LIGHT)
-    found = board_charts.assign_colors(keys, LIGHT, {"a": usual["c"], "gone": usual["d"]})
+    found = assign_colors(keys, LIGHT, {"a": usual["c"], "gone": usual["d"]})
     assert found["a"] == usual["c"] and found["c"] == usual["a"]
     assert len(set(found.values())) == 6 and all(found[key] == usual[key] for key in "bdef")
-    dark = board_charts.assign_colors(keys, DARK, {"a": usual["c"]})
+    dark = assign_colors(keys, DARK, {"a": usual["c"]})
     assert dark["a"] == many_colors(6, DARK)[2], "as the same colour looks on a dark ground"
-    two = board_charts.assign_colors(["x", "a"], LIGHT, {"a": usual["a"]})
+    two = assign_colors(["x", "a"], LIGHT, {"a": usual["a"]})
     assert two["a"] == usual["a"] != two["x"]
 
 
@@ -169,8 +200,8 @@ def test_values_at_an_epoch_last_and_best(histories):
     row = board_charts.value_table(tables, 2).iloc[0]
     novel, kl = histories[0].column("accuracy/novel"), histories[0].column("kl")
     kl_name = measurement_name("kl")
-    assert row["Novel accuracy, epoch 2"] == pytest.approx(100 * novel[2])
-    assert row["Novel accuracy, best"] == pytest.approx(100 * novel.max()) and row[f"{kl_name}, best"] == kl.min()
+    assert row["Novel accuracy, epoch 2"] == float(f"{100 * novel[2]:.1f}")
+    assert row["Novel accuracy, best"] == float(f"{100 * novel.max():.1f}") and row[f"{kl_name}, best"] == kl.min()
     assert row[f"{kl_name}, best epoch"] == kl.idxmin() and row[f"{kl_name}, last"] == kl.iloc[-1]
     gone = board_charts.value_table(
         {"a": {"x": board_charts.measurement_table(histories[0], BoardChart("x"))}}, 99

@@ -186,3 +186,9 @@ def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does()
         Vocabulary().find("novel - state")
     with pytest.raises(UserError, match="did you mean batch_size or pretrain.batch_size"):
         Vocabulary().find("batch_sise")
+
+
+@pytest.mark.parametrize("method, margin, text", [("lps", True, "10"), ("lps", False, "–"), ("orca", None, "10")])
+def test_a_setting_whose_switch_is_off_has_no_value(method, margin, text):
+    run = entry(method=method) if margin is None else entry(method=method, use_margin=margin)
+    assert Vocabulary().find("margin_scale").value_text(run) == text

@@ -44,10 +44,8 @@ def test_the_cells_of_a_column_are_read_once_for_the_same_rows():
 def test_what_only_recordings_vary_comes_last():
     recording = dataclasses.replace(entry("a recording", **{"split.imbalance": 5.0}), shown_state="recorded")
     assert columns.varying_settings([*runs(), recording]) == ["margin_scale", "split.imbalance"]
-    assert columns.varying_settings([*runs(), entry("mine", **{"split.imbalance": 5.0})]) == [
-        "split.imbalance",
-        "margin_scale",
-    ]
+    mine = entry("mine", **{"split.imbalance": 5.0})
+    assert columns.varying_settings([*runs(), mine]) == ["split.imbalance", "margin_scale"]
 
 
 def test_rows_are_sorted_by_any_column_and_those_without_it_come_last():

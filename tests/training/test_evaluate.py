@@ -10,6 +10,7 @@ from lps.data.training_data import prepare
 from lps.settings.config import configure
 from lps.training.evaluate import build_inference, evaluate, inference_on_test
 from lps.training.loop import build
+from tests.shares import in_turn
 
 
 @pytest.mark.parametrize("wanted", [25, 400, None])
@@ -59,7 +60,7 @@ def judged(name, **settings):
     return material.split, prediction, on_test
 
 
-@pytest.mark.parametrize("name", CLUSTERING)
+@pytest.mark.parametrize("name", in_turn(CLUSTERING, 2))
 def test_a_test_image_is_judged_by_what_was_fitted_to_training_images_whatever_other_test_images_there_are(name):
     split, prediction, on_test = judged(name)
     whole = on_test(split.test).ids
@@ -73,7 +74,7 @@ def test_a_test_image_is_judged_by_what_was_fitted_to_training_images_whatever_o
     assert (again == prediction.ids).float().mean() > 0.98  # k-means stops a little before its centres stand still
 
 
-@pytest.mark.parametrize("name", [name for name in CLUSTERING if name not in ("dtc", "openncd")])
+@pytest.mark.parametrize("name", in_turn([name for name in CLUSTERING if name not in ("dtc", "openncd")], 2))
 def test_by_choice_test_images_are_clustered_by_themselves(name):
     split, prediction, on_test = judged(name, test_clusters="test")
     assert prediction.fitted

@@ -51,7 +51,8 @@ def silent(epoch, step, values):
 
 
 def make(cache, report=silent, should_stop=never, **settings):
-    return pretrain.pretrained_backbone(config(**settings), IMAGES, TRUTH, cache, report, should_stop)
+    ends = (report, should_stop, lambda step: report(0, step, {}))
+    return pretrain.pretrained_backbone(config(**settings), IMAGES, TRUTH, cache, *ends)
 
 
 @pytest.fixture(scope="module")

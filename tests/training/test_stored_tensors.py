@@ -33,7 +33,7 @@ def test_a_checkpoint_comes_back_and_damage_falls_back_to_the_one_before(tmp_pat
     assert checkpoints.load_newest(tmp_path)[0] == "step-00000001"  # without its record it never counted
 
 
-@pytest.mark.parametrize("state", [[1, 2], torch.ones(2), "text", None, 3, Averages()])
+@pytest.mark.parametrize("state", [torch.ones(2), None, Averages()])
 def test_a_whole_file_that_is_no_checkpoint_is_passed_over_in_its_own_words(tmp_path, state):
     checkpoints.save_checkpoint(tmp_path, "step-00000001", {"epoch": 1})
     checkpoints.save_checkpoint(tmp_path, "step-00000002", state)
@@ -105,20 +105,14 @@ def test_pickled_arrays_are_not_loaded(tmp_path):
 
 
 def test_averages_are_means_over_steps_and_ratios_means_over_rows():
+    def step(number: float, vector: list[float], rows: int) -> dict:
+        ratio = Ratio(torch.tensor(rows), torch.tensor(10))
+        return {"a": torch.tensor(number), "v": torch.tensor(vector), "r": ratio, "f": 2.0}
+
     averages = Averages()
-    averages.add(
-        {"a": torch.tensor(1.0), "v": torch.tensor([1.0, 3.0]), "r": Ratio(torch.tensor(1), torch.tensor(10)), "f": 2.0}
-    )
-    halfway = Averages(averages.state_dict())
-    for one in (averages, halfway):
-        one.add(
-            {
-                "a": torch.tensor(3.0),
-                "v": torch.tensor([3.0, 5.0]),
-                "r": Ratio(torch.tensor(9), torch.tensor(10)),
-                "f": 2.0,
-            }
-        )
+    averages.add(step(1.0, [1.0, 3.0], 1))
+    for one in (averages, Averages(averages.state_dict())):
+        one.add(step(3.0, [3.0, 5.0], 9))
         assert one.result() == {"a": 2.0, "v": [2.0, 4.0], "r": 0.5, "f": 2.0}
 
 

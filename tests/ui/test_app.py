@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from streamlit import config
 
 from lps.charts import palette
 from lps.ui.shared.plot import library_path
@@ -15,17 +16,19 @@ CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
 
 
 def test_the_server_listens_to_this_machine_alone_and_tells_nobody():
-    assert CONFIG["server"]["address"] == "127.0.0.1" and CONFIG["server"]["port"] == 8501
-    assert CONFIG["server"]["allowedHosts"] == ["localhost", "127.0.0.1"]
-    assert CONFIG["browser"]["gatherUsageStats"] is False and CONFIG["server"]["showEmailPrompt"] is False
-    assert CONFIG["client"]["showErrorDetails"] == "none"
-    assert not {"enableCORS", "enableXsrfProtection", "enableAgentApi"} & CONFIG["server"].keys()
+    """As .streamlit/config.toml says it, else as Streamlit does without being told."""
+    assert CONFIG["server"]["port"] == 8501 and CONFIG["server"]["allowedHosts"] == ["localhost", "127.0.0.1"]
+    options = {"server.address": "127.0.0.1", "client.showErrorDetails": "none"}
+    options |= dict.fromkeys(("server.enableXsrfProtection", "server.enableCORS"), True)
+    names = "server.enableStaticServing server.enableAgentApi server.showEmailPrompt browser.gatherUsageStats".split()
+    for option, value in (options | dict.fromkeys(names, False)).items():
+        group, _, name = option.partition(".")
+        assert CONFIG[group].get(name, config._config_options_template[option].default_val) == value, option
 
 
 @pytest.mark.parametrize("size, asked", [(1, "as ours"), (50_000_000, "as ours"), (50_000_000, "as Streamlit's own")])
 def test_no_message_refers_to_one_that_the_browser_may_have_dropped(size, asked, monkeypatch):
     """The browser forgets messages by age while a refresh that counts on them is under way: an error over the page."""
-    from streamlit import config
     from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
     from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 
@@ -45,8 +48,6 @@ def test_nothing_of_the_theme_comes_from_elsewhere():
 
 
 def test_every_option_exists():
-    from streamlit import config
-
     known = config.get_config_options(force_reparse=False)
     for section, options in CONFIG.items():
         for name, value in options.items():
@@ -62,6 +63,12 @@ def test_the_theme_has_the_colours_of_the_charts(name, colors):
     assert (theme["blueColor"], theme["orangeColor"], theme["textColor"]) == (colors.seen, colors.novel, colors.ink)
     assert tuple(theme["chartCategoricalColors"][:2]) == (colors.seen, colors.novel)
     assert len(theme["chartCategoricalColors"]) == 10
+
+
+def test_grey_words_have_the_colour_of_captions():
+    """Streamlit's own grey is brownish."""
+    light, dark = (CONFIG["theme"][name]["grayTextColor"] for name in ("light", "dark"))
+    assert f"color: light-dark({light}, {dark})" in (ROOT / "lps" / "charts" / "page.css").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import stat
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from lps.errors import UserError
 from lps.machine import addresses
 from lps.ui.server import guard
-from tests.servers import ROOT, Server
+from tests.servers import Server
 
 STREAM = "/_stcore/stream"
 NAME = "studio.test"  # what the server beyond loopback goes by
@@ -372,26 +371,3 @@ def test_what_is_neither_http_nor_websocket_goes_through():
     with contextlib.suppress(KeyError):
         asyncio.run(guard.Guard(app, DOOR)({"type": "lifespan"}, None, None))
     assert app.reached == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "option, value",
-    [
-        ("server.address", "127.0.0.1"),
-        ("server.enableXsrfProtection", True),
-        ("server.enableCORS", True),
-        ("server.enableStaticServing", False),
-        ("server.enableAgentApi", False),
-        ("browser.gatherUsageStats", False),
-        ("client.showErrorDetails", "none"),
-    ],
-)
-def test_what_streamlit_offers_besides_is_off(option, value):
-    """As .streamlit/config.toml says it, else as Streamlit does without being told."""
-    from streamlit import config
-
-    group, _, name = option.partition(".")
-    with open(ROOT / ".streamlit" / "config.toml", "rb") as file:
-        ours = tomllib.load(file).get(group, {})
-    assert ours.get(name, config._config_options_template[option].default_val) == value

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 from tests.visiting import visit
 
 BOXES = {"live": "Runs", "pace": "Runs", "compare": "Runs", "projection": "Run", "clusters": "Run", "review": "Run"}
@@ -29,7 +30,7 @@ def options(monkeypatch, runs):
     return find
 
 
-@pytest.mark.parametrize("page", BOXES)
+@pytest.mark.parametrize("page", in_turn(BOXES, 3))
 def test_they_come_back_where_they_are_asked_for(options, runs, page):
     assert options(page)[0] == {"open one"}
     assert options(page, run=runs[1].id)[0] == {"open one", "put away"}

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from lps.store.run_folders import delete_run
 from lps.ui.server import menu, serving
 from tests.sample_runs import make_run
 from tests.visiting import Visit, visit, words_of
@@ -107,6 +108,35 @@ def test_tabs_keep_the_run_and_the_filters(tmp_path, monkeypatch):
     for tab in ("Clusters", "Review", "Map"):
         assert links[tab] == f"run={runs[0].id}&epoch=1"
     assert visit("review", run=runs[0].id).title[0].value == "Review"
+
+
+def test_analyze_opens_with_the_runs_that_were_chosen_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    runs = [make_run(tmp_path / "runs", epochs=2, seed=seed) for seed in range(3)]
+    chosen = [run.id for run in runs[:2]]
+
+    def turn(page: str) -> None:
+        at.query_params.clear()
+        at.switch_page(f"pages/{page}.py").run()
+        if not at.title:  # the page waits for the browser's first answer
+            at.run()
+        assert not at.exception
+
+    at = visit("compare", run=chosen, protocol="strict", curve="kl")
+    turn("launch")
+    turn("compare")
+    assert at.query_params == {"run": chosen, "protocol": "strict", "curve": "kl"}
+    links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
+    assert links["Charts"] == f"run={chosen[0]}&run={chosen[1]}&protocol=strict"
+    turn("home")
+    delete_run(runs[0])
+    turn("charts")
+    assert at.query_params == {"run": chosen[1], "protocol": "strict"}, "what tabs share"
+    turn("charts")
+    assert not at.query_params, "the page itself begins anew"
+    turn("home")
+    turn("compare")
+    assert not at.query_params
 
 
 @pytest.mark.parametrize("text, reason", BROKEN.values(), ids=BROKEN)

@@ -67,14 +67,15 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     here = predictions.read_view(run, 3)
     first, *_, last = found_clusters.order_clusters(here)
     labeled = int((here.targets[here.split.labeled] == last.id).sum())
-    assert found_clusters.count_pictures(here, last) == f"{last.size} unlabeled pictures, {labeled} labeled"
-    assert found_clusters.count_pictures(here, first) == f"{first.size} pictures"
+    assert here.count_pictures(last) == f"{last.size} unlabeled pictures, {labeled} labeled"
+    assert here.count_pictures(first) == f"{first.size} pictures"
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)
     counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld label)"
     assert "7 of 8 withheld labels predicted correctly" in words and counts in words and "**5 novel clusters**" in words
     assert counts in words_of(visit("clusters", run=[run.id])).replace("images", "pictures")
+    assert "in classes that you labeled, those with a withheld label included" in words
     flagged = flags_in_words(here.clusters)
     assert flagged in words.lower() and flagged in words_of(visit("clusters", run=[run.id]))
     withheld = np.bincount(here.targets[here.split.validation], minlength=5)
@@ -91,9 +92,9 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
 def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, monkeypatch):
     parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
     here = predictions.read_view(run, 2)
-    assert found_clusters.read_parent(here) is None, "it goes on from none"
-    monkeypatch.setattr(found_clusters.inherited_files, "parent_of", lambda _: parent.id)
-    monkeypatch.setattr(found_clusters.inherited_files, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
+    assert predictions.read_parent(here) is None, "it goes on from none"
+    monkeypatch.setattr(predictions.inherited_files, "parent_of", lambda _: parent.id)
+    monkeypatch.setattr(predictions.inherited_files, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
     then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
     for view in (then, here):
@@ -108,10 +109,14 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         assert (line in words) == (after != before)
     classes = len(np.unique(truth[truth >= 0]))
     assert right[parent.id] != right[run.id] or f"({classes} checked)" in words
+    fours = int((here.targets[here.split.labeled] == 4).sum() + (here.assigned == 4).sum())
+    assert here.sizes_by_name()["4"] == fours and here.sizes_by_name().keys() == set("01234"), "novel ones have no name"
+    monkeypatch.setattr(predictions.PredictionView, "sizes_by_name", lambda view: {"4": 90 // view.epoch})
+    assert "4 grew from 30 to 45 pictures" in words_of(visit("clusters", run=[run.id]))
     next(button for button in at.button if button.label == "Go back to that run").click().run()
     assert at.query_params["run"] in (parent.id, [parent.id]) and at.query_params["epoch"] in ("3", ["3"])
     parent.folder.rename(root / "elsewhere")
-    assert found_clusters.read_parent(here) is None
+    assert predictions.read_parent(here) is None
 
 
 def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):
@@ -171,7 +176,7 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     here = predictions.read_view(run, points.stored_epochs(run)[-1])
     gone = replace(here, clusters=[replace(c, size=0 if c.id == 8 else c.size) for c in here.clusters])
     monkeypatch.setattr(predictions, "read_view", lambda *_, **__: gone)
-    assert "in 10 clusters, 1 of them without images" in clusters_page._summarize_page(gone)
+    assert "in 10 clusters, 1 of them without any" in clusters_page._summarize_page(gone)
     with held(run):
         without = visit("live", run=[run.id])
     assert [field.label for field in without.text_input] == [f"Name of cluster {i}" for i in order if i != 8]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,12 +21,12 @@ from lps.data.classes import Classes
 from lps.data.split import Split
 from lps.settings.config import configure
 from lps.store import snapshots
-from lps.store.run_folders import create_run
+from lps.store.run_folders import create_run, recorded_runs
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
-from lps.ui.clusters import exports, image_history, page, split_cluster, training_on
+from lps.ui.clusters import compare_clusters, image_history, page, split_cluster, training_on
 from lps.ui.pictures import gallery, points, predictions
-from lps.ui.shared import data_table
+from lps.ui.shared import data_table, select
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
 from tests.visiting import words_of
 
@@ -50,10 +51,14 @@ def test_a_run_on_own_data_comes_before_a_newer_one_on_digits(tmp_path, open_pag
     assert open_page(tmp_path, run=newest.id).selectbox("picked_run").value == newest.id
 
 
+def all_heads(app) -> list[dict]:
+    """The first line of the data of every component that draws pictures or a chart."""
+    return [json.loads(e.proto.bytes.partition(b"\n")[0]) for e in app.get("bidi_component") if e.proto.bytes]
+
+
 def heads(app) -> dict[str, dict]:
-    """The first line of the data of every component, by name: charts and the sheet."""
-    found = [json.loads(element.proto.bytes.partition(b"\n")[0]) for element in app.get("bidi_component")]
-    return {head.get("name", "sheet"): head for head in found}
+    """These by name: charts and the sheet."""
+    return {head.get("name", "sheet"): head for head in all_heads(app)}
 
 
 def shown(app) -> list[int]:
@@ -103,10 +108,9 @@ def test_every_state_at_once(open_page, tmp_path):
     runs = make_one_of_each(tmp_path)
     with held(*(runs[name] for name in ALIVE)):
         app = open_page(tmp_path)
-        shown_runs = [
-            name for name in runs if any(runs[name].id[-6:] in o for o in app.selectbox(key="picked_run").options)
-        ]
-        assert set(runs) - set(shown_runs) == {"queued", "starting", "pretraining", "unreadable", "foreign"}
+        shown = set(runs) - {"queued", "starting", "pretraining", "unreadable", "foreign"}
+        labels = select.run_labels([*(runs[name] for name in shown), *recorded_runs()])
+        assert set(app.selectbox(key="picked_run").options) == set(labels.values())
         for name in ("running", "failed", "crashed", "stopped"):
             app = open_page(tmp_path, run=runs[name].id)
             assert len(app.dataframe) == 1 and app.select_slider(key="clusters_epoch").value == 8, name
@@ -135,11 +139,12 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert "36 unlabeled images (34 without a label, 2 with a withheld label) in 4 clusters" in words_of(app)
     assert "true classes unknown" in words_of(app)
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
-    assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
+    assert table(app)["Unlabeled"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
     assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 cat", "1 dog", "–"]
     assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], []]
+    assert "No flag does not mean pure" in words_of(app)
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
-    assert "6 with your label" in words_of(app)
+    assert "6 with your label" in words_of(app) and "The labels include 2 withheld ones" in words_of(app)
     app = open_page(tmp_path, cluster=1, order="wrong")
     assert shown(app) == [4], "id 1 stands for the seen class dog, and image 4 is known to be a cat"
     assert tile_words(app, 4).endswith("label: cat") and "known label, written below" in words_of(app)
@@ -164,8 +169,8 @@ def test_a_hundred_classes_and_thousands_of_images(open_page, tmp_path):
     ones = np.ones(len(unlabeled), np.float16)
     write_snapshot(run.snapshots, 1, Snapshot(predicted, ones, features, sample.astype(np.int32)))
     app = open_page(tmp_path, cluster=60)
-    assert len(table(app)) == 100 and table(app).loc[60, "Images"] == (predicted == 60).sum()
-    assert len(shown(app)) == page.PAGE and f"of {(predicted == 60).sum():,} images" in words_of(app)
+    assert len(table(app)) == 100 and table(app).loc[60, "Unlabeled"] == (predicted == 60).sum()
+    assert len(shown(app)) == page.PAGE and f"of {(predicted == 60).sum():,} unlabeled images" in words_of(app)
     app = open_page(tmp_path, cluster=60, overview="confusion")
     assert heads(app)["confusion"]["height"] < 900
 
@@ -175,7 +180,7 @@ def test_the_table_says_what_the_split_says(open_page, stored):
     split, truth = snapshots.read_split(stored.folder)
     predicted = snapshots.read_snapshot(stored.snapshots, 6).predicted
     found = table(app)
-    assert found["Images"].tolist() == np.bincount(predicted, minlength=10).tolist()
+    assert found["Unlabeled"].tolist() == np.bincount(predicted, minlength=10).tolist()
     assert found["Nearest"].str.fullmatch(r"\d").all()
     for cluster in range(10):
         inside = truth[split.unlabeled][predicted == cluster]
@@ -241,24 +246,47 @@ def test_flags_are_explained_where_they_are_shown(open_page, run):
     assert "**Mixes classes**: at least two classes have a third" in words_of(open_page(run.root, cluster=8))
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
     column = look_of("Flags", run)
-    assert [option["label"] for option in column["type_config"]["options"]] == [flag.text for flag in FLAGS.values()]
+    texts = [flag.text for flag in FLAGS.values()]
+    assert [option["label"] for option in column["type_config"]["options"]] == [*texts, "not judged", "not judged"]
     assert all(flag.meaning in column["help"] for flag in FLAGS.values())
-    assert "split it below" in column["help"] and "on Clusters" not in column["help"]
+    assert "of one class below and press Find similar" in column["help"] and "on Clusters" not in column["help"]
 
 
-def test_what_the_user_split_or_merged_no_longer_looks_mixed(run, monkeypatch):
+def test_what_the_user_split_or_merged_no_longer_looks_mixed(open_page, run, monkeypatch):
     let_look_mixed(monkeypatch, 7)
     assert predictions.read_view(run, 6).clusters[7].flags == ("mixed",)
+    assert "**Looks mixed**" in words_of(open_page(run.root, cluster=7))
+    naming.record_steps(run, 6, [{"do": "reject", "id": 7}])
+    assert "**Looks mixed**" not in words_of(open_page(run.root, cluster=7)), "its advice was followed"
+    naming.undo_last(run, 6)
     naming.record_steps(run, 6, [{"do": "split", "new": 10, "images": shown_of(run, 6, 7)[:3]}])
-    assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
+    parts = [predictions.read_view(run, 6).clusters[i] for i in (7, 10)]
+    assert not any("mixed" in part.flags for part in parts) and all(np.isnan(part.stability) for part in parts)
     naming.undo_last(run, 6)
     assert predictions.read_view(run, 6).clusters[7].flags == ("mixed",)
     naming.record_steps(run, 6, [{"do": "merge", "id": 8, "into": 7}])
     assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
 
 
+def test_what_is_left_of_a_class_that_was_named_before_gets_no_flag(open_page, run, monkeypatch):
+    let_look_mixed(monkeypatch, 2)
+    split, targets = snapshots.read_split(run.folder)
+    naming.record_steps(run, 6, [{"do": "assign", "images": shown_of(run, 6, 2)[3:], "to": 3}])
+    assert predictions.read_view(run, 6).clusters[2].flags == ("mixed",), "its labels were there from the beginning"
+    labeled = split.labeled[targets[split.labeled] == 2]
+    (run.folder / "split.npz").unlink()
+    write_split(run.folder, replace(split, confirmed=labeled), targets)
+    predictions._describe_clusters.clear()
+    app = open_page(run.root, cluster=2)
+    assert table(app).loc[2, ["Unlabeled", "Labeled"]].tolist() == [3, len(labeled)]
+    assert list(table(app).loc[2, "Flags"]) == ["rest"] and "1 is not judged" in words_of(app)
+    assert "**Not judged**: most pictures of this class have a label" in words_of(app)
+    assert np.isnan(table(app).loc[7, "Labeled"]), "no class"
+
+
 def test_wrongly_assigned_images_have_a_frame_that_is_explained(open_page, stored):
     app, truth = open_page(stored.root, cluster=2, order="wrong"), snapshots.read_split(stored.folder)[1]
+    assert "does not mean pure" not in words_of(app), "the table has the purity"
     assert shown(app) and all(truth[image] != 2 for image in shown(app)) and "magenta frame" in words_of(app)
     assert all(tile["wrong"] for tile in heads(app)["sheet"]["tiles"])
     app = open_page(stored.root, cluster=7)
@@ -280,7 +308,7 @@ def shown_of(run, epoch, cluster) -> list[int]:
 
 @pytest.mark.parametrize(
     "query",
-    [{"epoch": "x", "order": "?"}, {"cluster": 99, "truth": 99}, {"image": 10**8}, {"cluster": "-1", "image": 0}],
+    [{"epoch": "x", "order": "?", "cluster": 99, "truth": 99, "image": 10**8}, {"cluster": "-1", "image": 0}],
 )
 def test_strange_links_mean_the_usual(open_page, stored, query):
     app = open_page(stored.root, **query)
@@ -333,20 +361,15 @@ def test_a_cluster_is_named_and_the_name_stays(open_page, run):
     assert said(run).names == {7: "seven <b>*s*"} and not app.exception
     assert table(app).loc[7, "Name"] == "seven <b>*s*" and "Cluster 7 · seven <b>*s*" in words_of(app)
     assert open_page(run.root, cluster=7).text_input[0].value == "seven <b>*s*"
-    app.button(key="undo").click().run()
-    assert said(run).is_empty and app.text_input[0].value == "" and app.text_input[0].label == "Name"
-
-
-def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
-    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
-    app = open_page(run.root, cluster=7)
     app.text_input[0].set_value("").run()
     assert said(run).names == {} and app.text_input[0].value == "" and not app.exception
     assert pd.isna(table(app).loc[7, "Name"]) and len(naming.read_entries(run)) == 2
     app.text_input[0].set_value(" ").run()
     assert len(naming.read_entries(run)) == 2, "what has no name has none to lose"
     app.button(key="undo").click().run()
-    assert said(run).names == {7: "sevens"} and app.text_input[0].value == "sevens"
+    assert said(run).names == {7: "seven <b>*s*"} and app.text_input[0].value == "seven <b>*s*"
+    app.button(key="undo").click().run()
+    assert said(run).is_empty and app.text_input[0].value == "" and app.text_input[0].label == "Name"
 
 
 def test_any_earlier_state_is_restored(open_page, run):
@@ -390,17 +413,19 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
     app.button(key="train_on").click().run()
-    assert not app.exception and "it has no checkpoint; start from its start weights" in words_of(app)
+    assert not app.exception and "start from the beginning instead" in words_of(app)
     app.button(key="train_on").click()
     app.session_state["train_on_start"] = "afresh"
     app.run()
     assert "1 name: 1 new seen class" in words_of(app)
-    assert "3 clusters without a name stay novel, 1 cluster is dissolved" in words_of(app), "the one that looks mixed"
-    by_name = next(one.value for one in app.dataframe if "Become labeled" in one.value)
-    assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Become labeled"][0] <= by_name["Pictures"][0]
+    assert "3 clusters without a name stay novel, 1 cluster is not a class" in words_of(app), "the one that looks mixed"
+    by_name = next(one.value for one in app.dataframe if "Get the label" in one.value)
+    assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Get the label"][0] <= by_name["Pictures"][0]
     assert not [one for one in app.warning if "sevens looks mixed" in one.value]
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
     assert "The same on the command line" in [one.label for one in app.expander]
+    app = open_page(run.root, cluster=7, **{"continue": "true"})
+    assert not app.exception and "continue" not in app.query_params and "train_on_labels" in app.session_state
 
 
 def test_a_name_in_another_case_than_its_seen_class_has_its_pictures(run, monkeypatch):
@@ -409,13 +434,6 @@ def test_a_name_in_another_case_than_its_seen_class_has_its_pictures(run, monkey
     view = SimpleNamespace(run=run, clusters=[], decisions=naming.Naming(names={7: "Cat"}), name=lambda cluster: "Cat")
     training_on._show_named(view, SimpleNamespace(labeled={"cat": 9}))
     assert cells[0].cells(SimpleNamespace(id=7)) == 9
-
-
-def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
-    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
-    app = open_page(run.root, cluster=7, **{"continue": "true"})
-    assert not app.exception and "continue" not in app.query_params
-    assert "train_on_labels" in app.session_state
 
 
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
@@ -428,18 +446,8 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
     app.session_state["train_on_start"] = "afresh"
     app.run()
     assert not app.exception and any("sevens looks mixed" in one.value for one in app.warning)
-    by_name = next(one.value for one in app.dataframe if "Become labeled" in one.value)
+    by_name = next(one.value for one in app.dataframe if "Get the label" in one.value)
     assert by_name["Merged in"].tolist()[1] == "9" and "looks mixed" in by_name["Flags"][0]
-
-
-@pytest.mark.parametrize("turn", ["true", "false"])
-def test_no_cluster_of_a_usual_run_is_scrolled_out_of_the_table(open_page, run, monkeypatch, turn):
-    shown_rows, show = [], page.data_table.show_data_table
-    monkeypatch.setattr(
-        page.data_table, "show_data_table", lambda *a, **more: shown_rows.append(more["max_rows"]) or show(*a, **more)
-    )
-    open_page(run.root, turn=turn)
-    assert shown_rows == [15]
 
 
 def test_the_table_has_the_novel_clusters_while_clusters_are_named_one_by_one(open_page, run):
@@ -449,11 +457,12 @@ def test_the_table_has_the_novel_clusters_while_clusters_are_named_one_by_one(op
     assert len(table(open_page(run.root, turn="true", cluster=2))) == 10, "a seen class is open"
 
 
-def test_an_open_cluster_below_the_visible_rows_is_the_first_of_the_table(run, monkeypatch):
-    monkeypatch.setattr(page.naming_wizard, "is_on", lambda: True)
+def test_an_open_cluster_below_the_visible_rows_is_the_first_of_the_table(open_page, run, monkeypatch):
+    monkeypatch.setattr(page.names.naming_wizard, "is_on", lambda: True)
     monkeypatch.setattr(page, "_TABLE_ROWS", 3)
     listed = [c.id for c in page._listed_clusters(predictions.read_view(run, 6), 8)]
     assert listed == [8, 9, 5, 6, 7]
+    assert "the table hides 5 clusters" in words_of(open_page(run.root, cluster=8))
 
 
 @pytest.mark.parametrize("taken", ["3", "eight"])
@@ -466,13 +475,17 @@ def test_a_name_that_is_taken_is_refused(open_page, run, taken):
     app.query_params["image"] = str(shown(app)[0])
     app.run()
     assert app.text_input[0].value == taken and refusal(app), "looking at a picture changes nothing"
+    for cluster in ("9", "7"):
+        app.query_params["cluster"] = cluster
+        app.run()
+        assert not app.error and app.text_input[0].value == "", "a refused name is forgotten with its cluster"
     app.text_input[0].set_value(f"{taken} too").run()
     assert said(run).names[7] == f"{taken} too" and not app.error
 
 
 @pytest.mark.parametrize(("taken", "into", "is_wizard_on"), [("3", 3, False), ("Eight", 8, False), ("Eight", 8, True)])
 def test_a_name_that_is_taken_offers_to_merge(open_page, run, monkeypatch, taken, into, is_wizard_on):
-    monkeypatch.setattr(page.naming_wizard, "is_on", lambda: is_wizard_on)
+    monkeypatch.setattr(page.names.naming_wizard, "is_on", lambda: is_wizard_on)
     naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value(taken).run()
@@ -488,15 +501,6 @@ def refusal(app) -> str:
     return " ".join(error.value for error in beside.error)
 
 
-def test_a_refused_name_is_forgotten_with_its_cluster(open_page, run):
-    app = open_page(run.root, cluster=7)
-    app.text_input[0].set_value("3").run()
-    for cluster in ("8", "7"):
-        app.query_params["cluster"] = cluster
-        app.run()
-        assert not app.error and app.text_input[0].value == ""
-
-
 def test_clusters_are_merged_and_rejected(open_page, run):
     app = open_page(run.root, cluster=9)
     box = next(box for box in app.selectbox if box.label == "Merge into")
@@ -505,26 +509,41 @@ def test_clusters_are_merged_and_rejected(open_page, run):
     assert 9 not in table(app).index and "Cluster 7 (merged with 9)" in words_of(app)
     assert np.isnan(table(app).loc[7, "Stability"]), "the network never had this cluster"
     assert app.dataframe[0].proto.placeholder == "–"
-    assert "merged or split off have no value" in look_of("Stability", run)["help"]
+    assert "made by a split or a merge have no value" in look_of("Stability", run)["help"]
     assert set(app.query_params["cluster"]) == {"7"}
     app.button(key="reject").click().run()
-    assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(not a class)" and "rejected" in words_of(app)
+    assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(not a class)"
+    assert "rejected" not in words_of(app) and re.search(r", [\d,]+ marked as not a class\.", words_of(app))
+    assert "Cluster 7 (merged with 9): not a class" in words_of(app) and "1 marked as not a class" in words_of(app)
+    assert app.button(key="reject").label == "Mark as a class" and "so its images stay unlabeled" in words_of(app)
+    assert "Cluster 7 is not a class; its images stay unlabeled." in words_of(app)
     app.button(key="reject").click().run()
-    assert said(run).rejected == frozenset()
+    assert said(run).rejected == {7}, "the second click of a double click does nothing"
+    del app.session_state["rejected_at"]
+    app.button(key="reject").click().run()
+    assert said(run).rejected == frozenset() and "Cluster 7 is not a class" not in words_of(app)
     assert "Cluster 7 (merged with 9)" in words_of(open_page(run.root, cluster=9)), "an old link leads to where it went"
+
+
+def test_merged_and_rejected_clusters_do_not_count_as_named(open_page, run):
+    steps = [{"do": "name", "id": i, "name": f"name {i}"} for i in (7, 8, 9)]
+    naming.record_steps(run, 6, [*steps, {"do": "merge", "id": 9, "into": 7}, {"do": "reject", "id": 8}])
+    words = words_of(open_page(run.root, cluster=7))
+    assert "1 named by you" in words and "1 cluster with a name, 2 without, 1 marked as not a class" in words
 
 
 def test_chosen_images_are_split_off(open_page, run, monkeypatch):
     app = open_page(run.root, cluster=7)
     assert app.button(key="split").disabled and "click the circle in their top right corner" in words_of(app)
+    assert words_of(app).count("circle") == words_of(app).count("Shift") == 1, "how to choose is said once"
     mine = shown_of(run, 6, 7)[:3]
     monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(ticked=tuple(mine)))
     app = open_page(run.root, cluster=7)
     assert "In both cases, they get no label" in words_of(app) and "click the circle" not in words_of(app)
     app.button(key="split").click().run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
-    assert table(app).loc[10, "Images"] == 3
-    assert table(app).loc[7, "Images"] == len(shown_of(run, 6, 7)) - 3
+    assert table(app).loc[10, "Unlabeled"] == 3
+    assert table(app).loc[7, "Unlabeled"] == len(shown_of(run, 6, 7)) - 3
 
 
 def test_next_without_a_name_goes_round(open_page, run):
@@ -544,7 +563,11 @@ def test_in_turn_the_last_cluster_has_the_switch_and_the_keyboard_too(open_page,
     assert app.toggle(key="turn").value is True
     assert any(element.proto.component_name == "lps_naming_wizard" for element in app.get("bidi_component"))
     app.text_input[0].set_value("the last").run()
-    assert said(run).names[9] == "the last" and app.toggle(key="turn").value is True
+    assert said(run).names[9] == "the last" and "turn" not in app.query_params
+    assert "turn" not in [toggle.key for toggle in app.toggle], "the switch is off once all clusters have a name"
+    assert len(table(app)) == 10
+    app.button(key="undo").click().run()
+    assert said(run).names.keys() == {5, 6, 7, 8} and not app.exception
 
 
 def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
@@ -556,6 +579,8 @@ def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
     assert said(run).names == {8: "eights", 9: "nines"} and "Cluster 9 · nines" in words_of(app)
     app.toggle(key="turn").set_value(True).run()
     assert "Cluster 5" in words_of(app), "the open cluster has a name, so the first one without opens"
+    app.button(key="reject").click().run()
+    assert said(run).rejected == {5} and "Cluster 6" in words_of(app), "a rejected cluster needs no name"
 
 
 def test_names_are_carried_to_a_later_epoch(open_page, run):
@@ -582,13 +607,6 @@ def test_predictions_that_changed_after_they_were_named(open_page, run):
 def test_damaged_names_are_said_to_be_damaged(open_page, run):
     (run.folder / "names.json").write_text("{")
     assert "names.json: is damaged and was not changed" in words_of(open_page(run.root))
-
-
-def test_the_columns_of_the_table_are_explained(open_page, stored):
-    app = open_page(stored.root)
-    assert "Export labels" in words_of(app) and "`file` is empty" in words_of(app), "digits are no files"
-    assert "`cluster` is the id after your merges and splits" in words_of(app)
-    assert "empty" not in exports.explain_columns(has_files=True)
 
 
 @pytest.mark.slow
@@ -717,7 +735,7 @@ def test_two_images_are_compared_over_the_epochs():
 def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monkeypatch):
     here = predictions.read_view(stored, 6)
     pair = tuple(sorted(here.split.unlabeled[:2].tolist()))
-    monkeypatch.setattr(page.gallery, "chosen_images", lambda reported, token: pair)
+    monkeypatch.setattr(page.gallery, "chosen_images", lambda *about: pair)
     app = open_page(stored.root, run=stored.id, size=144)
     assert not app.exception and app.select_slider(key="picture_size").value == 144
     said = words_of(app)
@@ -726,21 +744,47 @@ def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monk
     assert "size" not in app.query_params
 
 
-def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
+def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run, monkeypatch):
+    computed, leading_components = [], mixed_clusters.leading_components
+    count_calls = lambda features: computed.append(1) or leading_components(features)  # noqa: E731
+    monkeypatch.setattr(mixed_clusters, "leading_components", count_calls)
     app = open_page(run.root, run=run.id, cluster=7)
     before = predictions.read_view(run, 6)
     app.segmented_control[-1].set_value(3).run()
+    assert len(computed) == 1, "they take seconds for thousands of images"
     assert [button.label for button in app.button if button.key == "take_parts"] == ["Apply this split"]
-    assert "1 image become" not in words_of(app) and "become a new cluster" in words_of(app)
+    assert all(text in words_of(app) for text in ("stay in cluster 7", "become cluster 10", "become cluster 11"))
+    wide = app.columns[[bool(column.text_input) for column in app.columns].index(True) - 1]
+    assert [button.key for button in wide.button if button.key == "take_parts"], "beside the pictures of the cluster"
+    sheets = [json.loads(element.proto.bytes.partition(b"\n")[0]) for element in wide.get("bidi_component")]
+    samples = [len(sheet["tiles"]) for sheet in sheets]
+    app.button(key="close_parts").click().run()
+    assert not [button for button in app.button if button.key == "take_parts"] and len(shown(app)) == 48
+    app.segmented_control[-1].set_value(3).run()
     app.button(key="take_parts").click().run()
     after = predictions.read_view(run, 6)
     assert not app.exception and said(run).split_off == [10, 11]
     assert "Cluster 10" in words_of(app), "a new cluster is open, and its name field comes into sight"
+    sizes = [int((after.assigned == part).sum()) for part in (10, 11)]
+    assert f"split. New: cluster 10 ({sizes[0]} images) and cluster 11 ({sizes[1]} images)." in words_of(app)
     old, parts = before.assigned == 7, [after.assigned == part for part in (7, 10, 11)]
-    assert (np.sum(parts, axis=0) == old).all() and all(part.any() for part in parts)
+    assert (np.sum(parts, axis=0) == old).all() and samples == [min(24, part.sum()) for part in parts] and min(samples)
     assert not said(run).confirmed, "nobody has looked at each of them"
     app.button(key="undo").click().run()
     assert said(run).is_empty
+
+
+def test_a_cluster_is_compared_with_its_twin_and_merged(open_page, run, monkeypatch):
+    twins = {1: 2, 7: 5, 5: 7}
+    monkeypatch.setattr(compare_clusters.clusters, "unflagged_twin", lambda found, cluster: found[twins[cluster]])
+    offered = [button.key for button in open_page(run.root, run=run.id, cluster=1).button]
+    assert "compare_clusters" not in offered, "two classes with labels are not one class"
+    app = open_page(run.root, run=run.id, cluster=7)
+    app.button(key="compare_clusters").click().run()
+    samples = [[tile["id"] for tile in head["tiles"]] for head in all_heads(app) if "tiles" in head]
+    assert [set(sample) <= set(shown_of(run, 6, cluster)) for sample, cluster in zip(samples, (7, 5))] == [True, True]
+    app.button(key="merge_compared").click().run()
+    assert said(run).parents == {7: 5} and "Cluster 5 (merged with 7)" in words_of(app) and not app.exception
 
 
 def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
@@ -748,11 +792,39 @@ def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
     monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(mine))
     app = open_page(run.root, run=run.id, cluster=7)
     box = next(box for box in app.selectbox if "2 chosen images" in box.label)
-    assert box.options[0] == "A new cluster" and not any(option.startswith("7") for option in box.options)
+    assert box.options[0] == "A new cluster (cluster 10)"
+    sizes = {c.id: c.size for c in predictions.read_view(run, 6).clusters}
+    assert f"cluster 8 ({sizes[8]} images)" in box.options
+    assert any(option.startswith(f"3 ({sizes[3]} unlabeled images, ") for option in box.options)
+    assert not any(option.startswith("cluster 7 ") for option in box.options)
     box.set_value(3).run()
     assert said(run).moved == dict.fromkeys(mine, 3) and said(run).confirmed == set(mine)
+    assert "2 images moved to 3." in words_of(app)
+    both = [*mine, shown_of(run, 6, 7)[2]]
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(both))
+    app = open_page(run.root, run=run.id, cluster=7)
+    next(box for box in app.selectbox if "3 chosen images" in box.label).set_value(3).run()
+    assert "1 image moved to 3; already there: 2." in words_of(app)
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(mine))
+    app = open_page(run.root, run=run.id, cluster=7)
     next(box for box in app.selectbox if "2 chosen images" in box.label).set_value(-1).run()
-    assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
+    assert said(run).moved == dict.fromkeys(mine, 10) | {both[2]: 3} and not app.exception
+
+
+def test_a_moved_image_has_no_confidence_in_its_new_cluster(open_page, run):
+    before, moved = predictions.read_view(run, 6).clusters, shown_of(run, 6, 7)[:2]
+    naming.record_steps(run, 6, [{"do": "assign", "images": [*moved, shown_of(run, 6, 3)[0]], "to": 3}])
+    app = open_page(run.root, cluster=3, image=moved[0])
+    assert set(shown(app)[:2]) == set(moved), "the user is sure of them"
+    assert [tile_words(app, image).split("\n")[0] for image in moved] == ["moved by you"] * 2
+    assert tile_words(app, shown(app)[2]).split("\n")[0].endswith(" %"), "the model put it there, too"
+    assert "Cluster **3, moved by you**" in words_of(app)
+    after = predictions.read_view(run, 6).clusters
+    assert after[3].confidence == before[3].confidence and after[7].size == before[7].size - 2
+    assert [c.stability for c in after] == [c.stability for c in before], "the model did not change"
+    assert not set(shown(open_page(run.root, cluster=3, order="least"))[:2]) & set(moved)
+    naming.record_steps(run, 6, [{"do": "split", "images": shown_of(run, 6, 8)[:3], "new": 10}])
+    assert np.isnan(predictions.read_view(run, 6).clusters[10].confidence)
 
 
 def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeypatch):
@@ -760,12 +832,62 @@ def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeyp
     mine = tuple(
         image for image in points.read_features(run, 6)[0].tolist() if here.assigned[here.split.unlabeled == image] == 7
     )
-    found = split_cluster.similar_images(here, mine[:2])
+    found = split_cluster.similar_images(here, mine[:2], 24)
     assert len(found) == 24 and not set(found.tolist()) & set(mine[:2])
     assert (here.assigned[np.searchsorted(here.split.unlabeled, found)] == 7).mean() > 0.5
     monkeypatch.setattr(page, "_show_sheet", lambda *about: mine[:2])
     app = open_page(run.root, run=run.id, cluster=7)
     app.button(key="more_like").click().run()
-    assert "2 chosen images" in words_of(app) and not app.exception
-    app.button(key="close_like").click().run()
-    assert "chosen images" not in words_of(app)
+    assert app.session_state["naming_scroll"][1] == "similar_images" and not app.exception
+    app.select_slider(key="similar_count").set_value(12).run()
+    (sheet,) = [head for head in all_heads(app) if "tiles" in head]
+    proposed = [*mine[:2], *found[:12].tolist()]
+    assert sheet["ticked"] == [tile["id"] for tile in sheet["tiles"]] == proposed
+    next(box for box in app.selectbox if "14 chosen images" in box.label).set_value(-1).run()
+    assert said(run).moved == dict.fromkeys(proposed, 10) and "".join(app.query_params["cluster"]) == "10"
+    assert not [button for button in app.button if button.key == "close_like"], "it is done"
+    assert "14 images moved to cluster 10." in words_of(app)
+    app.button(key="more_like_moved").click().run()
+    (sheet,) = [head for head in all_heads(app) if "tiles" in head]
+    assert sheet["tiles"] and not {tile["id"] for tile in sheet["tiles"]} & set(proposed)
+    others = tuple(image for image in mine if image not in proposed)[:2]
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: others)
+    later = open_page(run.root, run=run.id, cluster=7)
+    later.button(key="more_like").click().run()
+    (sheet,) = [head for head in all_heads(later) if "tiles" in head]
+    assert {tile["id"] for tile in sheet["tiles"]} & set(proposed) and not set(sheet["ticked"]) & set(proposed)
+    app.button(key="undo_outcome").click().run()
+    assert not said(run).moved and "".join(app.query_params["cluster"]) == "7" and not app.exception
+
+
+@pytest.mark.parametrize("is_after_a_move", [False, True])
+def test_only_images_that_wait_for_a_decision_are_chosen_at_first(open_page, run, monkeypatch, is_after_a_move):
+    here, unnamed, named, labeled, moved = (shown_of(run, 6, cluster)[4] for cluster in (7, 8, 9, 3, 5))
+    steps = [{"do": "name", "id": 9, "name": "nine"}, {"do": "assign", "images": [moved], "to": 8}]
+    naming.record_steps(run, 6, steps)
+    proposed = np.array([here, unnamed, named, labeled, moved])
+    monkeypatch.setattr(split_cluster, "similar_images", lambda *about: proposed)
+    mine = tuple(shown_of(run, 6, 7)[:2])
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: mine)
+    app = open_page(run.root, run=run.id, cluster=7)
+    if is_after_a_move:
+        next(box for box in app.selectbox if "2 chosen images" in box.label).set_value(9).run()
+    app.button(key="more_like_moved" if is_after_a_move else "more_like").click().run()
+    (sheet,) = [head for head in all_heads(app) if "tiles" in head]
+    assert sheet["ticked"] == [*(() if is_after_a_move else mine), here, unnamed]
+    assert "in this cluster and in clusters without a name" in words_of(app)
+
+
+def test_pictures_with_the_label_of_another_class_are_not_chosen(open_page, tmp_path, monkeypatch):
+    run = make_unknown(tmp_path)
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: (7, 8))
+    app = open_page(run.root, run=run.id, cluster=1)
+    app.button(key="more_like").click().run()
+    (sheet,) = [head for head in all_heads(app) if "tiles" in head]
+    labeled = {tile["id"]: tile["words"] for tile in sheet["tiles"] if "label" in tile["words"]}
+    assert (
+        labeled == {4: "dog\nlabel: cat", 5: "cluster 2\nlabel: dog"}
+        and not {4, 5} & set(sheet["ticked"])
+        and len(sheet["ticked"]) > 2
+    )
+    assert sum("chosen image" in box.label for box in app.selectbox) == 1, "one menu moves pictures"

@@ -7,18 +7,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.analysis import differences, paper_results, run_groups, run_scores, score_tables
-from lps.charts import group_tables, line_charts
+from lps.analysis import differences, paper_results, run_groups, run_index, run_scores, score_tables
+from lps.charts import board_charts, group_tables, line_charts
 from lps.charts import palette as style
 from lps.charts.event_log import History
 from lps.charts.palette import DARK, LIGHT
 from lps.store.runs import Run
 from lps.store.summary import summarize
+from lps.tables.boards import BoardChart
 from lps.ui.compare import page
-from lps.ui.shared import escape, export_buttons, group_differences, scores
+from lps.ui.shared import data_table, escape, export_buttons, group_differences, scores
 from lps.ui.shared.history import read_history
 from lps.wording import with_minus
-from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
+from tests.sample_runs import (
+    ALIVE,
+    RunWriter,
+    held,
+    make_damaged,
+    make_foreign,
+    make_one_of_each,
+    make_run,
+    make_unreadable,
+)
+from tests.shares import in_turn
 from tests.visiting import charts_of, words_of
 
 PAGE = "compare"
@@ -30,6 +41,10 @@ EYES = {
     "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
     "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
 }
+
+
+def style_table(groups):
+    return data_table.table_data(scores.score_columns(groups), groups)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +97,9 @@ def test_no_runs(open_page, tmp_path):
 def test_one_run(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
     app = open_page(tmp_path)
-    assert list(numbers(app)["Group"]) == ["LPS"] and "1 run in 1 group: " in words_of(app)
+    assert list(numbers(app)["Group"]) == ["LPS, digits, epochs=3"] and "1 run in 1 group: " in words_of(app)
     assert "one run each, so no spread" in words_of(app) and "only one group" in words_of(app)
-    assert legend(app) == {"LPS (n = 1)"}
+    assert legend(app) == {"LPS, digits, epochs=3 (n = 1)"}
     assert run.id[-6:] in [block.value for block in app.code][-1]
 
 
@@ -97,6 +112,25 @@ def test_no_run_with_an_evaluated_epoch(open_page, tmp_path):
     assert "no epoch has been evaluated yet" in words_of(app) and "1 run is left out" in words_of(app)
 
 
+def test_the_page_restarts_when_a_run_ends_or_a_chosen_one_has_evaluated_another_epoch(
+    open_page, tmp_path, monkeypatch
+):
+    watched = []
+    monkeypatch.setattr(
+        page.live_part, "wait_for_end", lambda read, is_same, _: watched.append(lambda: is_same(read()))
+    )
+    writer = RunWriter(tmp_path, epochs=3)
+    writer.begin("running", 1)
+    with held(writer.run):
+        open_page(tmp_path, run=[writer.run.id])
+        open_page(tmp_path)
+        assert [is_same() for is_same in watched] == [True, True]
+        writer.write_epoch(2)
+        assert [is_same() for is_same in watched] == [False, True]
+    writer.end("finished")
+    assert [is_same() for is_same in watched] == [False, False]
+
+
 def test_a_run_whose_snapshots_are_gone_is_compared_by_what_it_recorded(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
     shutil.rmtree(run.snapshots)
@@ -105,7 +139,7 @@ def test_a_run_whose_snapshots_are_gone_is_compared_by_what_it_recorded(open_pag
     assert numbers(app)["All"].tolist() == pytest.approx([accuracy])
     assert "the predictions were deleted" in words_of(app) and "evaluated yet" not in words_of(app)
     app = open_page(tmp_path, run=[run.id], protocol="strict")
-    assert "snapshots: were not found" in words_of(app) and "evaluated yet" not in words_of(app)
+    assert "predictions: were not found" in words_of(app) and "evaluated yet" not in words_of(app)
 
 
 @pytest.mark.slow
@@ -133,9 +167,10 @@ def test_damage_is_named_and_left_out(open_page, tmp_path):
 def test_without_a_choice_the_finished_runs_of_the_newest_split_in_every_format(open_page, made):
     app = open_page(root_of(made))
     assert app.multiselect(key="compared_runs").value == []
+    assert "Nothing chosen: the 7 newest finished runs of one split are shown." in words_of(app)
     table = numbers(app).set_index("Group")
     assert table["n"].to_dict() == {"LPS, use_margin=true": 3, "LPS, use_margin=false": 2, "GCD": 2}
-    assert "7 runs in 3 groups" in words_of(app)
+    assert "7 runs in 3 groups" in words_of(app) and "sorted by All" in words_of(app)
     reasons = "it has no results on digits; network digits_resnet; 4 epochs"
     assert f"Not comparable with the paper: {reasons}" in words_of(app)
     assert [tab.label for tab in app.tabs] == ["LaTeX", "Markdown", "CSV"]
@@ -144,6 +179,17 @@ def test_without_a_choice_the_finished_runs_of_the_newest_split_in_every_format(
     report = f"Report ({export_buttons.explain_report()})"
     labels = {button.label for button in app.get("download_button")}
     assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", report}
+    table = differing(app).set_index("Group")
+    assert set(table.index) == {"GCD", "LPS, use_margin=false"}
+    groups = groups_of(made)
+    mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
+    assert table.loc["LPS, use_margin=false", "Novel"] == with_minus(differences.format_difference(mine))
+    assert table.loc["LPS, use_margin=false", "Seeds"] == "0, 1 (2 of 3)" and table.loc["GCD", "Seen"] == "-"
+    assert table.loc["LPS, use_margin=false", "Novel: result"].lower() == differences.verdict(mine)
+    assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
+    assert charts_of(app)["against_intervals"]["alt"].startswith(
+        "Novel: difference from LPS, use_margin=true, with 95 % intervals"
+    )
 
 
 def test_whole_groups_up_to_a_limit(made, monkeypatch):
@@ -156,13 +202,14 @@ def test_whole_groups_up_to_a_limit(made, monkeypatch):
     monkeypatch.setattr(page, "MAX_RUNS", 1)
     assert len(page.default_runs(runs, states)) == 1
     assert page.default_runs([], {}) == []
-    assert page._describe_usual(1) == "Newest finished run, alone in its split"
+    assert page._describe_usual(1) == "Nothing chosen: the newest finished run is shown."
 
 
 def test_a_link_restores_everything(open_page, made):
     query = {"protocol": "strict", "select": "oracle", "seen": "matched", "curve": "kl", "by": "method", "band": "std"}
     app = open_page(root_of(made), run=ids(made, "lps 0", "few"), **query)
     assert app.multiselect(key="compared_runs").value == ids(made, "lps 0", "few")
+    assert "Nothing chosen" not in words_of(app)
     assert app.selectbox(key="picked_protocol").value == "strict"
     assert app.selectbox(key="picked_curve").value == "kl" and app.selectbox(key="picked_by").value == "method"
     assert "An oracle chose the epoch" in words_of(app)
@@ -190,7 +237,7 @@ def test_curves_over_different_settings_say_so(open_page, made):
     assert "Groups that average over different settings: LPS." in words_of(open_page(root_of(made), by="method"))
 
 
-@pytest.mark.parametrize("protocol", run_scores.PROTOCOLS)
+@pytest.mark.parametrize("protocol", in_turn([*run_scores.PROTOCOLS], 3))
 def test_every_protocol(open_page, made, protocol):
     app = open_page(root_of(made), protocol=protocol)
     assert numbers(app)["All"].between(0, 100).all()
@@ -209,17 +256,24 @@ def test_a_link_to_no_run_shows_no_other(open_page, made):
 
 def test_the_table_is_sorted_as_numbers_and_shows_mean_and_spread(made):
     groups = group_tables.sorted_groups(scored_of(*[made[n] for n in ("lps 0", "lps 1", "plain 0", "gcd 0")]))
-    look = scores.style_table(groups)
+    look = style_table(groups)
     assert look.data["All"].is_monotonic_decreasing and look.data["All"].dtype == float
     html = look.to_html()
     assert " ± " in html and "font-weight: 650" not in html and "*</td>" in html  # equal, so nothing is best
     assert score_tables.format_cell(groups[0], "all") in html
 
 
+def test_a_negative_gap_has_a_minus_sign(made):
+    members = scored_of(made["lps 0"], made["lps 1"])
+    low = [replace(m, scores=replace(m.scores, seen=0.1, novel=0.2)) for m in members]
+    html = style_table(run_groups.group_runs(low)).to_html()
+    assert "−10.0 ± 0.0" in html and ">-10.0" not in html
+
+
 def test_what_is_distinguishable_is_bold(made):
     members = scored_of(*[made[n] for n in ("lps 0", "lps 1", "plain 0", "plain 1")])
     low = [replace(m, scores=replace(m.scores, all=0.1 + 0.01 * i)) for i, m in enumerate(members[2:])]
-    assert scores.style_table(run_groups.group_runs([*members[:2], *low])).to_html().count("font-weight: 650") == 1
+    assert style_table(run_groups.group_runs([*members[:2], *low])).to_html().count("font-weight: 650") == 1
 
 
 def groups_of(made) -> dict[str, run_groups.Group]:
@@ -229,22 +283,7 @@ def groups_of(made) -> dict[str, run_groups.Group]:
 
 
 def differing(app) -> pd.DataFrame:
-    return next(table for table in tables(app) if "Seeds needed" in table)
-
-
-def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(open_page, made):
-    app = open_page(root_of(made))
-    table = differing(app).set_index("Group")
-    assert set(table.index) == {"GCD", "LPS, use_margin=false"}
-    groups = groups_of(made)
-    mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
-    assert table.loc["LPS, use_margin=false", "Novel"] == with_minus(differences.format_difference(mine))
-    assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
-    assert table.loc["LPS, use_margin=false", "Novel: result"].lower() == differences.verdict(mine)
-    assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
-    assert charts_of(app)["against_intervals"]["alt"].startswith(
-        "Novel: difference from LPS, use_margin=true, with 95 % intervals"
-    )
+    return next(table for table in tables(app) if "Seeds" in table)
 
 
 def test_the_column_of_groups_has_symbols_so_that_a_phone_has_room_for_scores(tmp_path):
@@ -257,6 +296,17 @@ def test_the_column_of_groups_has_symbols_so_that_a_phone_has_room_for_scores(tm
 
 
 @pytest.mark.slow
+def test_a_row_has_one_name_in_table_baseline_and_charts(open_page, tmp_path):
+    for scale in (2.0, 10.0):
+        make_run(tmp_path, epochs=2, settings={"margin_scale": scale})
+    app = open_page(tmp_path)
+    names = {"LPS, C=2", "LPS, C=10"}
+    assert set(numbers(app)["Group"]) == names == set(app.selectbox(key="picked_against").options)
+    assert legend(app) == {f"{name} (n = 1)" for name in names} and "C = margin_scale." in words_of(app)
+    assert charts_of(app)["against_intervals"]["layout"]["yaxis"]["ticktext"][0] in {name[5:] for name in names} | names
+
+
+@pytest.mark.slow
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))
     gcd = groups_of(made)["GCD"]
@@ -264,6 +314,31 @@ def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_p
     assert set(differing(app)["Group"]) == {"LPS, use_margin=true", "LPS, use_margin=false"}
     assert app.query_params["against"] == group_differences.id_of_group(gcd)
     assert any("| LPS, use_margin=true | GCD |" in block.value for block in app.code)
+
+
+def test_the_chosen_difference_comes_first_and_nothing_but_seeds_comes_after_the_last(open_page, made):
+    app = open_page(root_of(made), against_of="gap")
+    assert list(differing(app)) == ["Group", "Gap", "Gap: result", "Seen", "Novel", "All", "NMI", "Seeds"]
+
+
+def seed_links(app) -> dict[str, str]:
+    """The links below the table of differences: label -> query."""
+    links = [link.proto for link in app.get("page_link")]
+    return {link.label.replace("\\", ""): link.query_string for link in links if "seed" in link.label}
+
+
+def test_a_row_with_fewer_seeds_than_its_baseline_has_a_link_that_fills_the_form(open_page, made):
+    app = open_page(root_of(made))
+    links = seed_links(app)
+    assert set(links) == {"GCD: seed 2", "LPS, use_margin=false: seed 2"}
+    assert links["GCD: seed 2"] == f"clone={made['gcd 0'].id}&set=seed%3D2"
+
+
+def test_a_seed_that_waits_is_not_offered_again(open_page, tmp_path):
+    make_run(tmp_path, epochs=2)
+    make_run(tmp_path, epochs=2, settings={"margin_scale": 2.0})
+    make_run(tmp_path, "queued", epochs=2, seed=1, settings={"margin_scale": 2.0})
+    assert list(seed_links(open_page(tmp_path))) == ["LPS, C=10: seed 1"]
 
 
 def test_the_papers_value_stands_beside_a_run_that_is_comparable(open_page, tmp_path, monkeypatch):
@@ -291,6 +366,8 @@ def test_settings_that_differ_and_no_others(made):
     assert list(table.columns) == ["split.labeled_ratio", "use_margin", "seeds"]
     assert table.loc["GCD, 50 % labels", "use_margin"] == "–"
     assert table.loc["LPS, 50 % labels, use_margin=true", "seeds"] == "0, 1"
+    equal = group_tables.sorted_groups(scored_of(made["lps 0"], made["plain 0"]))
+    assert list(group_tables.settings_table(equal)) == ["Group", "use_margin"]
 
 
 def past(**values) -> History:
@@ -311,6 +388,19 @@ def test_a_mean_is_over_the_runs_that_have_the_epoch_and_nothing_is_interpolated
     assert interval["high"][3] - interval["mean"][3] == pytest.approx(np.tan(0.475 * np.pi) * 1.0)  # of 3 and 5
     assert group_tables.curve_table(histories, "kl", "none")["low"].isna().all()
     assert group_tables.curve_table(histories, "nothing", "std").empty
+
+
+def test_curves_have_the_colours_of_their_runs_on_charts(made):
+    scored = scored_of(*[made[name] for name in ("few", "lps 0", "gcd 0")])
+    members = group_tables.curve_groups(scored, "everything")
+    pinned = {made["gcd 0"].id: "#123456"}
+    colors = group_tables.curve_colors(members, scored, DARK, pinned)
+    board = board_charts.lines_of_runs(
+        BoardChart(), run_index.read_rows([m.run for m in scored]), [read_history(m.run) for m in scored], DARK, pinned
+    )
+    assert {curve[0].run.id: colors[label] for label, curve in members.items()} == {
+        line.key: line.color for line in board
+    }
 
 
 def test_curves_are_never_averaged_over_splits(made):
@@ -349,7 +439,11 @@ def curve(label: str, mean, low=None, count=None) -> line_charts.GroupCurve:
 
 def test_a_figure_has_a_line_and_a_band_a_group_and_its_legend_the_order_of_the_ends():
     figure = line_charts.curves_of_groups(
-        [curve("<b>low", [0.1, 0.2]), curve("high", [0.1, 0.9])], 2, ".0%", LIGHT
+        [curve("<b>low", [0.1, 0.2]), curve("high", [0.1, 0.9])],
+        2,
+        ".0%",
+        LIGHT,
+        {"<b>low": "#000000", "high": "#ffffff"},
     ).figure()
     assert [trace.name for trace in figure.data if trace.showlegend] == ["high (n = 2)", "&lt;b&gt;low (n = 2)"]
     assert len(figure.data) == 4 and figure.layout.height
@@ -357,11 +451,11 @@ def test_a_figure_has_a_line_and_a_band_a_group_and_its_legend_the_order_of_the_
 
 def test_a_band_has_a_hole_where_there_is_no_spread():
     found = curve("a", [0.5] * 5, [0.4, 0.4, np.nan, 0.4, 0.4], [2, 2, 1, 2, 2])
-    band = line_charts.curves_of_groups([found], 5, "", LIGHT).figure().data[0]
+    band = line_charts.curves_of_groups([found], 5, "", LIGHT, {"a": "#000000"}).figure().data[0]
     assert np.isnan(np.array(band.x, float)).sum() == 2  # two polygons
     assert found.name == "a (n = 1–2)"
     alone = curve("b", [0.5, 0.6], [np.nan, np.nan], [1, 1])
-    assert len(line_charts.curves_of_groups([alone], 2, "", LIGHT).figure().data) == 1
+    assert len(line_charts.curves_of_groups([alone], 2, "", LIGHT, {"b": "#000000"}).figure().data) == 1
 
 
 def test_ticks_fit_the_span():

@@ -18,7 +18,7 @@ from lps.settings.config import configure
 from lps.settings.parameters import text_of
 from lps.store.run_folders import list_runs
 from lps.studies.sweep_layout import plan_runs, read_layout
-from lps.ui.effects import ablations, backgrounds, missing_runs, page
+from lps.ui.effects import ablations, backgrounds, page
 from lps.ui.shared import group_differences
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
@@ -155,11 +155,11 @@ def test_values_and_ablations_are_held_against_the_usual_ones(root):
     make_grid(root, seeds=(0, 1))
     make(root, use_margin=False)
     app = visit("effects")
-    (setting,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)
+    (setting,) = (element.value for element in app.dataframe if "Novel: result" in element.value)
     assert list(setting["Group"]) == ["C=5"]
     assert "difference from margin_scale=10" in charts_of(app)["against_intervals"]["alt"]
     app = visit("effects", view="ablation")
-    (ablated,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)
+    (ablated,) = (element.value for element in app.dataframe if "Novel: result" in element.value)
     assert list(ablated["Group"]) == ["Without margin"]
     assert ablated["Novel: result"].tolist() == ["One seed: chance cannot be ruled out"]
     assert "difference from Full LPS" in charts_of(app)["ablated_intervals"]["alt"]
@@ -175,15 +175,19 @@ def test_the_setting_that_matters_comes_first(root):
     assert "accuracy (one seed: chance cannot be ruled out): **margin_scale** +" in said and "from 5 to 10" in said
     assert "averaged over the other varied settings (2 combinations)" in said
     assert "With temperature=0.4, **margin_scale=10** has the highest novel accuracy" in words_of(app)
+    assert app.selectbox(key="picked_setting").options[0] == "margin_scale · 2 values"
     bars = charts_of(app)["effect_main"]["data"][0]
     assert array(bars["x"])[1] > 1 and array(bars["x"])[0] == pytest.approx(0)
 
 
-def test_a_link_of_an_earlier_version_to_a_full_method_opens_its_ablation(root):
-    make(root)
-    make(root, use_margin=False)
-    make(root, lr=0.02)
-    assert visit("effects", full="any").segmented_control(key="picked_view").value == "ablation"
+def test_one_setting_opens_where_its_effect_is_largest(root):
+    """By the other rules temperature=0.4, with its three values, would be first."""
+    for margin, temperature, lucky in ((0.0, 0.2, False), (10.0, 0.2, True), (0.0, 0.4, True), (10.0, 0.4, True)):
+        make(root, margin_scale=margin, temperature=temperature, lucky=lucky)
+    make(root, margin_scale=5.0, temperature=0.4)
+    app = visit("effects", setting="margin_scale")
+    assert app.selectbox(key="picked_background").options[0].startswith("temperature=0.2 · 2 values")
+    assert "With temperature=0.2, **margin_scale=10** has the highest novel accuracy" in words_of(app)
 
 
 def test_changed_settings_that_all_backgrounds_share_are_named(root):
@@ -200,23 +204,21 @@ def test_changed_settings_that_all_backgrounds_share_are_named(root):
     assert backgrounds.describe_fixed_settings(cells, ["margin_scale", "temperature"]) == ""
 
 
-def test_strange_links_mean_the_usual(root):
+def test_a_link_restores_everything_and_strange_ones_mean_the_usual(root):
     make_grid(root)
     app = visit("effects", split="x", method="../etc", setting="rm", background="?", cell=["1", "2", "3"], rows="no")
     assert app.selectbox(key="picked_setting").value == "margin_scale" and "effect_matrix" in charts_of(app)
     app = visit("effects", cell=["99", "0.4"], measure="x", columns="margin_scale")
     assert "2 cells" not in words_of(app) and "3 of 4 cells have runs, 1 is empty" in words_of(app)
-
-
-def test_a_link_restores_everything(root):
-    make_grid(root)
     app = visit("effects", setting="temperature", measure="gap", rows="temperature", cell=["0.4", "5"])
-    assert app.selectbox(key="picked_setting").value == "temperature"
-    assert app.selectbox(key="picked_rows").value == "temperature"
-    assert app.selectbox(key="picked_columns").value == "margin_scale"
+    picked = [app.selectbox(key=f"picked_{name}").value for name in ("setting", "rows", "columns")]
+    assert picked == ["temperature", "temperature", "margin_scale"]
     assert "**temperature=0.4, margin_scale=5** · Seen" in words_of(app)
-    app.selectbox(key="picked_setting").set_value("margin_scale").run()
-    assert "setting" in app.query_params or app.selectbox(key="picked_setting").value == "margin_scale"
+    box = app.selectbox(key="effect_cell")  # as with the keyboard
+    assert box.options[0] == "0.2, 10" and len(box.options) == 4
+    box.select_index(0).run()
+    assert app.query_params["cell"] == ["0.2", "10"] and "missing_cell" in keys_of(app)
+    assert "different configurations; these runs have 3." in words_of(visit("effects", view="lines"))
 
 
 @pytest.mark.slow
@@ -231,7 +233,7 @@ def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     app.button(key="missing_cell").click().run()
     assert not app.exception and "1 run in progress." in words_of(app)
     for _ in range(2):  # the clicks that were on their way when the first one was answered
-        app.session_state[missing_runs.ASKED] = (wanted,)
+        app.session_state["effects_asked"] = (wanted,)
         app.run()
         assert "already exist" in words_of(app)
     (run,) = [run for run in list_runs(root) if run.id not in before]
@@ -252,15 +254,6 @@ def test_an_empty_cell_gets_the_seeds_of_the_others_and_a_run_that_broke_off_goe
     made = [run for run in list_runs(root) if run.config().flat()["temperature"] == 0.2]
     wanted = [run for run in made if run.config().flat()["margin_scale"] == 10.0]
     assert sorted(run.config().seed for run in wanted) == [0, 2] and {r.state().name for r in wanted} == {"queued"}
-
-
-def test_a_cell_is_chosen_with_the_keyboard(root):
-    make_grid(root)
-    app = visit("effects", rows="margin_scale")
-    box = app.selectbox(key="effect_cell")
-    assert box.options[0] == "10, 0.2" and len(box.options) == 4
-    box.select_index(0).run()
-    assert app.query_params["cell"] == ["10", "0.2"] and "missing_cell" in keys_of(app)
 
 
 def test_what_cannot_start_is_a_sentence(root, monkeypatch):
@@ -412,12 +405,6 @@ def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chos
     assert shown == ["lr", "Novel accuracy"]
 
 
-def test_too_few_setups_have_no_importance(root):
-    make_grid(root)
-    said = words_of(visit("effects", view="lines"))
-    assert "different configurations; these runs have 3." in said
-
-
 def test_importance_says_what_it_is_not(root):
     for margin in (0.0, 2.0, 5.0, 20.0):
         make(root, margin_scale=margin, temperature=0.2, entropy_weight=0.0, lucky=False)
@@ -481,8 +468,8 @@ def test_full_methods_have_tables_of_their_own(root):
     make(root)
     make(root, use_margin=False)
     make(root, lr=0.02)
-    app = visit("effects", view="ablation")
-    assert len(app.selectbox(key="picked_full").options) == 2
+    app = visit("effects", full="any")  # of an earlier version
+    assert app.segmented_control(key="picked_view").value == "ablation"
     assert [option.split(" · ")[0] for option in app.selectbox(key="picked_full").options] == [
         "lr=0.05, epochs=2",
         "lr=0.02, epochs=2",

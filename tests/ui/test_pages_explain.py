@@ -18,6 +18,7 @@ from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable, rewritten, without
+from tests.shares import in_turn
 from tests.visiting import charts_of, words_of
 
 PAGE = "explain"
@@ -110,7 +111,7 @@ def test_only_foreign_folders(open_page, tmp_path):
     assert "recorded no epoch yet" in words_of(app)
 
 
-@pytest.mark.parametrize("preset", distribution.PRESETS)
+@pytest.mark.parametrize("preset", in_turn([*distribution.PRESETS], 2))
 def test_presets(open_page, tmp_path, preset):
     app = open_page(tmp_path, **{"from": preset})
     figures = charts_of(app)
@@ -240,20 +241,17 @@ def test_rings_are_for_the_runs_own_numbers(open_page, made):
         assert "Recorded" not in [trace["name"] for trace in charts_of(app)["explain_margins"]["data"]]
 
 
-def test_purity_is_that_of_the_stored_predictions(open_page, made):
+def test_purity_is_that_of_the_stored_predictions_and_the_terms_add_up(open_page, made):
     app = open_page(root_of(made), run=made["lps"].id, epoch="6")
     found = thresholds.count_passing(made["lps"], 6, {"seen": 0.95, "novel": 0.8})
     assert found["seen"].passing > 0 and found["novel"].right > found["novel"].wrong
     assert thresholds.describe_purity(found).replace("\u00a0", " ") in words_of(app)
-    assert f"{found['seen'].passing} of {found['seen'].images}" in charts_of(app)["explain_passing"]["alt"]
-
-
-def test_terms_of_the_run_add_up(open_page, made):
-    app = open_page(root_of(made), run=made["lps"].id, epoch="4")
-    (trace,) = charts_of(app)["explain_terms"]["data"]
+    figures = charts_of(app)
+    assert f"{found['seen'].passing} of {found['seen'].images}" in figures["explain_passing"]["alt"]
+    (trace,) = figures["explain_terms"]["data"]
     heights = numbers(trace["x"])
     assert trace["measure"] == ["relative"] * 4 + ["total"] and heights[:-1].sum() == pytest.approx(heights[-1])
-    assert heights[-1] == pytest.approx(read_history(made["lps"]).column("loss/total").loc[4])
+    assert heights[-1] == pytest.approx(read_history(made["lps"]).column("loss/total").loc[6])
 
 
 @pytest.mark.parametrize("written", [3, 0])
@@ -301,14 +299,6 @@ def test_unreadable_settings_are_not_passed_off_as_those_of_the_run(open_page, m
     assert "the formulas below are those of LPS with default settings" in words_of(open_page(tmp_path, run=run.id))
 
 
-def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
-    app = open_page(root_of(made), run=made["orca"].id)
-    assert not any(
-        formula_of(term, distribution.default_settings()).latex in formulas(app) for term in objective.LPS_TERMS
-    )
-    assert r"m = C \min(\bar u, c)" in formulas(app)
-
-
 @pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])
 def test_the_objective_of_every_method_is_formulas_alone(method):
     text = catalog.method_info(method).sections["Objective"]
@@ -342,6 +332,8 @@ def test_a_run_of_another_method_with_a_class_distribution(open_page, made):
     recorded = read_history(made["orca"]).vector("pi_hat", 1)
     np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), recorded, rtol=1e-5)
     assert "The whole objective of ORCA" in [box.label for box in app.expander]
+    lps = [formula_of(term, distribution.default_settings()).latex for term in objective.LPS_TERMS]
+    assert not any(latex in formulas(app) for latex in lps) and r"m = C \min(\bar u, c)" in formulas(app)
 
 
 def test_a_run_of_another_method_without_anything(open_page, made):
@@ -383,14 +375,12 @@ def test_a_hundred_classes(open_page, made):
     assert probabilities["text"][-1] == "90 others"
 
 
-def test_classes_are_literal_text(open_page, tmp_path):
-    app = open_page(tmp_path)
+def test_classes_are_literal_text():
     belief = distribution.ClassEstimate(
         np.array([0.9, 0.1]), 1, ["<b>*x*</b>", "$y$"], distribution.default_settings(), "key"
     )
     text = margins.explain_sign(belief, np.array([2.0, 0.2]), 0.4)
     assert "<b>" not in text.replace("\\<b\\>", "") and "\\*x\\*" in text and "\\$y\\$" in text
-    assert app.slider
 
 
 def test_a_mixture():
@@ -461,15 +451,6 @@ def test_the_formula_has_the_numbers():
     assert margins.format_share(2e-5) == r"2\cdot10^{-5}" and margins.format_share(0.0123) == "0.012"
 
 
-def test_a_right_model_of_unequal_classes_has_a_margin_under_equal_shares_alone(open_page, tmp_path):
-    app = open_page(tmp_path, **{"from": "unequal"})
-    shares = distribution.mix_distribution(*(v / 100 for v in distribution.PRESETS["unequal"][1]))
-    assert margin_math.kl_from_prior(shares) > 0.1 and "Equal shares are a wrong target" in words_of(app)
-    app = open_page(tmp_path, **{"from": "unequal", "prior": "data"})
-    assert "Equal shares are a wrong target" not in words_of(app) and "**0.000**" in words_of(app)
-    np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 0, atol=1e-9)
-
-
 def test_sliders_set_the_true_shares_of_a_right_model(open_page, tmp_path):
     app = open_page(tmp_path, **{"from": "unequal"})
     margins = {}
@@ -481,7 +462,9 @@ def test_sliders_set_the_true_shares_of_a_right_model(open_page, tmp_path):
         np.testing.assert_allclose(margins[seen], margin_math.margins(truth, margin_math.kl_from_prior(truth), 10))
         assert f"the largest has {100 * truth.max():.0f} % of the images" in words_of(app)
     assert margins[90].max() > margins[60].max() > 0
+    assert "Equal shares are a wrong target" in words_of(app)
     app = open_page(tmp_path, **{"from": "unequal", "prior": "data", "seen": "90"})
+    assert "Equal shares are a wrong target" not in words_of(app) and "**0.000**" in words_of(app)
     np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 0, atol=1e-9)
     app = open_page(tmp_path, **{"from": "unequal", "seen": "50", "seen_uneven": "0", "novel_uneven": "0"})
     assert "Equal shares are a wrong target" not in words_of(app) and "Every margin is 0" in words_of(app)

@@ -11,6 +11,7 @@ from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.ui.home import page
+from lps.ui.shared import select
 from tests import sample_runs
 from tests.visiting import visit
 
@@ -103,10 +104,18 @@ def test_every_state_has_its_row(root, one_of_each, monkeypatch):
 
 def test_runs_on_own_pictures_show_what_they_look_for_and_what_varies(root):
     own = {"dataset": "folder", "dataset.path": "/home/me/shells", "split.num_novel": 3, "epochs": 12, "threads": 1}
-    runs = [create_run(root, configure(own | {"lr": lr})) for lr in (0.1, 0.2)]
-    usual = page._read_row(runs[0], runs[:1]).subject
-    assert usual == "LPS, 3 novel classes on shells, seed 0"
-    assert page._read_row(runs[1], runs).subject == "LPS, 3 novel classes, lr=0.2 on shells, seed 0"
+    runs = [create_run(root, configure(own | {"lr": lr})) for lr in (0.1, 0.123456789012345)]
+    assert select.run_names(runs[:1])[runs[0].id] == "LPS, 3 novel classes on shells, seed 0"
+    names = select.run_names(runs)
+    assert names[runs[1].id] == "lr=0.1235, LPS seed 0 on shells"
+    assert page._read_row(runs[1], names[runs[1].id]).subject == "LPS, 3 novel classes on shells, seed 0"
+    assert r"**lr\=0\.1235\, LPS seed 0 on shells**" in texts(visit())
+
+
+def test_the_age_of_a_run_counts_from_its_end(root):
+    stopped, queued = (sample_runs.make_run(root, state) for state in ("stopped", "queued"))
+    assert page._read_row(stopped, "").age == "ended 9 min ago", "made just now, with records that are older"
+    assert page._read_row(queued, "").age.startswith("created ")
 
 
 def test_a_finished_run_shows_its_last_accuracies(root):

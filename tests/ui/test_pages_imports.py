@@ -73,13 +73,10 @@ def test_a_run_comes_in_and_is_chosen(root, original, archive, by):
     assert ":material/check_circle: 1 run imported." in [element.value for element in at.markdown]
     at.button(key="import_seen").click().run()
     assert not any("imported" in element.value for element in at.markdown)
-
-
-def test_what_is_there_already_is_said(root, original, archive):
-    imports.import_runs(archive, root)
-    at = ask(open_dialog(), archive)
-    assert ":material/check_circle: 1 was already here." in [element.value for element in at.markdown]
-    assert any("already here, with the same results" in said for said in words(at.caption))
+    if by == "upload":
+        at = ask(open_dialog(), archive)
+        assert ":material/check_circle: 1 was already here." in [element.value for element in at.markdown]
+        assert any("already here, with the same results" in said for said in words(at.caption))
 
 
 def test_notes_of_the_command_are_those_of_the_page(root, original, tmp_path, capsys):
@@ -152,8 +149,7 @@ def test_a_full_disk_and_a_folder_that_cannot_be_made_are_one_sentence(root, mon
 
 
 def test_where_the_data_lie_is_kept(root, tmp_path):
-    elsewhere = make_run(
-        tmp_path / "elsewhere", epochs=1, pretrain=1, settings={"dataset.path": "/nowhere"}
-    )  # digits need no path, and keep it
+    # Digits need no path, and keep it
+    elsewhere = make_run(tmp_path / "elsewhere", epochs=1, pretrain=1, settings={"dataset.path": "/nowhere"})
     at = ask(open_dialog(), path=str(elsewhere.folder), data=str(tmp_path))
     assert list_runs(root)[0].config().dataset_path == str(tmp_path) and not at.error

@@ -20,9 +20,10 @@ from lps.store import titles
 from lps.store.run_folders import create_run, delete_run, restore_run
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, sections
-from lps.ui.server import routing
-from lps.ui.shared import epoch_choice, notices, time_estimates
+from lps.ui.server import routing, run_toasts
+from lps.ui.shared import epoch_choice, time_estimates
 from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run, rewritten
+from tests.shares import in_turn
 from tests.visiting import APP, charts_of, maps_of, words_of
 
 
@@ -82,6 +83,7 @@ def test_every_state_is_told_and_has_its_button(visit, made, name, state, says, 
     app = visit(made[name].root, "live", run=[made[name].id])
     assert state in words_of(app) and says in words_of(app)
     assert {"Stop", "Resume", "Cancel"} & {each.label for each in app.button} == {button} - {""}
+    assert ("Open the queue" in [link.label for link in app.page_link]) == (name == "queued")
     drawn = charts_of(app)
     if name in ("finished", "no margin", "stopped", "failed", "crashed", "running", "damaged"):
         assert {"pace", "pi_hat", "class_accuracy", "points", "losses", "pseudo_labels"} <= set(drawn)
@@ -128,7 +130,7 @@ def test_a_run_that_looks_in_own_pictures_is_described_without_settings_unless_i
     described = ["pictures of mine", "looks for 4 novel classes"]
     assert sections._describe_run(named, State("running")) == [*described, "50 epochs"]
     assert sections._describe_run(named, State("finished")) == described
-    assert {"seed 0", "entropy_weight=0"} <= set(sections._describe_run(swept, State("running")))
+    assert {"seed 0", "w=0"} <= set(sections._describe_run(swept, State("running")))
 
 
 def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_help(visit, made, tmp_path):
@@ -142,6 +144,8 @@ def test_a_run_that_is_over_has_kept_no_log(visit, tmp_path):
     run = make_run(tmp_path)
     run.log.unlink(missing_ok=True)
     assert "This run has no log." in words_of(visit(tmp_path, "live", run=[run.id]))
+    queued = make_run(tmp_path, "queued")
+    assert "The run has not started, so it has no log yet." in words_of(visit(tmp_path, "live", run=[queued.id]))
 
 
 def test_stop_writes_the_wish(visit, tmp_path):
@@ -270,12 +274,33 @@ def test_a_strange_epoch_in_a_link_is_no_accident(visit, made, epoch):
     assert "epoch 20" in charts_of(app)["pi_hat"]["alt"]
 
 
+def test_runs_of_a_sweep_link_back_to_its_result(visit, tmp_path):
+    runs = [make_run(tmp_path, epochs=2, seed=seed) for seed in range(3)]
+    for run in runs[:2]:
+        run.write_meta(tags=["sweep:two *seeds*", "other", "sweep:"])
+    choices = [("live", chosen, count) for chosen, count in (([0], 1), ([0, 1], 1), ([2], 0), ([0, 2], 0))]
+    for page, chosen, count in [*choices, ("runs", [0], 1), ("charts", [0, 1], 1), ("effects", [0, 1], 1)]:
+        app = visit(tmp_path, page, run=[runs[k].id for k in chosen])
+        links = [link.proto for link in app.get("page_link") if link.proto.label.startswith("Sweep ")]
+        assert [dict(parse_qsl(link.query_string)) for link in links] == [{"sweep": "two *seeds*"}] * count
+
+
 def test_several_runs_share_a_figure(visit, made):
     ids = [made[name].id for name in ("finished", "no margin", "failed", "queued")]
     app = visit(made["finished"].root, "live", run=["../../etc", *ids, "nothing"])
     names = {trace["name"] for trace in charts_of(app)["pace_of_runs"]["data"]}
     assert len(names) == 3  # the queued one has nothing to show
     assert app.multiselect(key="picked_runs").value == ids
+
+
+def test_runs_have_the_colours_of_charts(visit, made):
+    ids = [made[name].id for name in ("no margin", "failed", "finished", "queued")]
+    root, pin = made["finished"].root, f"{ids[2]}:b3265e"
+    live = charts_of(visit(root, "live", run=ids, pin=pin))["pace_of_runs"]["data"]
+    board = charts_of(visit(root, "charts", run=ids, pin=pin))["board_0"]["data"]
+    lines = {trace["name"]: trace["line"]["color"] for trace in live if trace.get("showlegend")}
+    ends = {trace["meta"]["end"]: trace["line"]["color"] for trace in board if "end" in (trace.get("meta") or ())}
+    assert lines == ends and "#b3265e" in lines.values() and len(set(lines.values())) == 3
 
 
 def test_the_latest_is_followed_without_a_choice(visit, made):
@@ -286,7 +311,7 @@ def test_the_latest_is_followed_without_a_choice(visit, made):
     assert app.query_params["run"] in (made["seed 1"].id, [made["seed 1"].id]) and "seed 1" in words_of(app)
 
 
-def test_settings_show_what_differs(visit, made):
+def test_settings_show_what_differs(made):
     table = sections.table_of_settings(made["no margin"].config())
     assert set(table["Setting"][table["Changed"]]) == {"use_margin", "epochs"}
     assert table["Changed"][:2].all() and not table["Changed"][2:].any()
@@ -297,7 +322,7 @@ def test_settings_show_what_differs(visit, made):
     assert has_rule == [True, False], "nothing is drawn if every label is used"
 
 
-@pytest.mark.parametrize("coloring", ["group", "truth", "predicted", "right", "confidence"])
+@pytest.mark.parametrize("coloring", in_turn(["group", "truth", "predicted", "right", "confidence"], 3))
 def test_projection_by_every_colour(visit, made, coloring):
     app = visit(made["finished"].root, "projection", run=made["finished"].id, color=coloring)
     assert "1,000 unlabeled images at epoch 20" in maps_of(app)["map"]["alt"]
@@ -341,8 +366,8 @@ FINISHING = "Finishing · 20 epochs done · evaluating and saving"
 @pytest.mark.parametrize(
     "progress, recorded, share, words",
     [
-        (IN_THE_SIXTH, None, 0.25, "Training · 5 of 20 epochs done · about 80 s left"),
-        (IN_THE_SIXTH, 6, 0.25, "Training · 6 of 20 epochs done"),
+        (IN_THE_SIXTH, None, 0.25, "Training, 5 of 20 epochs · about 80 s left"),
+        (IN_THE_SIXTH, 6, 0.25, "Training, 6 of 20 epochs"),
         ({"epoch": 20, "step": 200, "steps": 200}, None, 1, FINISHING),
         ({"epoch": 19, "eta_s": 5}, 20, 1, FINISHING),
         ({"phase": ["x"], "epoch": "many", "step": float("inf"), "steps": None}, None, 0, "Starting"),
@@ -359,6 +384,27 @@ def test_progress_in_words(tmp_path, progress, recorded, share, words):
     assert found[1].endswith("last record 15 s ago") == (share > 0)
 
 
+@pytest.mark.parametrize(
+    "settings, phase, words",
+    [
+        ({}, "pretrain", "Step 1 of 2: pretraining, 4 of 20 epochs"),
+        ({}, "train", "Step 2 of 2: training, 4 of 20 epochs"),
+        ({"features": "stored", "network.start": "random"}, "features", "Step 1 of 2: computing features"),
+        ({"network.start": "random"}, "train", "Training, 4 of 20 epochs"),
+        ({}, "wait", "Waiting for the pretraining of another run, which this run shares"),
+        ({"method": "simclr"}, "pretrain", "Pretraining, 4 of 20 epochs"),
+        ({}, "prepare", "Preparing"),
+    ],
+)
+def test_progress_names_the_step_of_runs_that_have_two(tmp_path, settings, phase, words):
+    run = make_run(tmp_path, "queued", settings=settings)
+    progress = {"phase": phase, "epoch": 4, "epochs": 20, "time": 100}
+    (run.folder / "progress.json").write_text(json.dumps(progress))
+    (run.folder / "process.json").write_text('{"attempt": 1}')
+    _, found = time_estimates.describe_progress(run, State("running", attempt=1), History(), now=110)
+    assert found.split(" · ")[0] == words and (found == words) == (phase == "wait")
+
+
 def test_views_are_explained_where_their_features_are_computed(tmp_path):
     run = make_run(tmp_path, "queued", settings={"features": "stored", "features.weak_views": 2})
     num_views = 3 + run.config().features_strong_views
@@ -367,10 +413,25 @@ def test_views_are_explained_where_their_features_are_computed(tmp_path):
     assert time_estimates._explain_views(run, 600 * num_views + 1) == "", "a total of other settings"
 
 
+def test_the_epochs_of_planned_runs_count_each_pretraining_once():
+    known = costs.KnownCosts([costs.RunSpeed(configure({"seed": 9}), 1.0)])
+    for settings, words in (
+        ([{}], "40 epochs + 20 epochs of pretraining"),
+        ([{"seed": 9, "epochs": 1}], "1 epoch"),
+        ([{"seed": seed} for seed in (0, 1)], "40 epochs each + 20 epochs of pretraining each"),
+        ([{"epochs": epochs} for epochs in (30, 40)], "30 to 40 epochs each + 20 epochs of pretraining in 1 of them"),
+        ([{"seed": seed} for seed in (0, 9)], "40 epochs each + 20 epochs of pretraining in 1 of them"),
+        ([{"method": "simclr"}], "20 epochs of pretraining"),
+        ([{}, {"method": "simclr"}], "40 epochs in 1 of them + 20 epochs of pretraining in 1 of them"),
+        ([{"features": "stored", "epochs": 30}], "30 epochs"),
+    ):
+        assert time_estimates.describe_epochs([configure(changes) for changes in settings], known) == words
+
+
 def test_a_range_over_an_order_of_magnitude_is_called_no_estimate():
     words = [time_estimates.describe_duration(Span(100, 50, most), 3) for most in (60, 740, 1980)]
     assert words[0] == " · about 2 min each" and words[1].startswith(" · about 50 s to 12 min each (wide range: ")
-    assert words[2] == f" · {costs.NO_ESTIMATE}" and time_estimates.describe_duration(None, 3) == ""
+    assert words[2].startswith(f" · {costs.NO_ESTIMATE}: ") and time_estimates.describe_duration(None, 3) == ""
 
 
 def test_labels_are_unique(made):
@@ -394,7 +455,7 @@ def test_a_run_whose_start_weights_were_there_says_so_and_draws_no_empty_chart(v
     assert "pretraining" not in charts_of(app)
 
 
-@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])
+@pytest.mark.parametrize("page", in_turn(["live", "pace", "explain", "compare", "clusters", "review", "projection"], 3))
 def test_a_deleted_run_is_in_the_trash_and_no_other_stands_under_its_address(visit, tmp_path, page):
     gone, other = make_run(tmp_path, epochs=2, name="mine"), make_run(tmp_path, epochs=2, name="the other", seed=1)
     delete_run(gone)
@@ -417,15 +478,15 @@ def test_a_deleted_run_beside_one_that_is_there_is_only_said(visit, tmp_path):
 def test_a_page_that_shows_a_run_notices_that_it_was_deleted_and_restored(monkeypatch, tmp_path):
     run, begun = make_run(tmp_path, epochs=1), []
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
-    monkeypatch.setattr(notices.st, "session_state", {})
-    monkeypatch.setattr(notices.st, "rerun", lambda: begun.append(run.id))
+    monkeypatch.setattr(run_toasts.st, "session_state", {})
+    monkeypatch.setattr(run_toasts.st, "rerun", lambda: begun.append(run.id))
     named = frozenset([run.id, "a-recording"])
-    notices._show_news(named, frozenset([run.id]))
+    run_toasts._show_news(named, frozenset([run.id]), frozenset())
     assert not begun
     delete_run(run)
-    notices._show_news(named, frozenset([run.id]))
+    run_toasts._show_news(named, frozenset([run.id]), frozenset())
     assert begun
     restore_run(tmp_path, run.id)
     begun.clear()
-    notices._show_news(named, frozenset())
+    run_toasts._show_news(named, frozenset(), frozenset())
     assert begun

@@ -57,7 +57,7 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
     shown = "".join(element.proto.body for element in at.get("html"))
     assert "disc: 2" in shown and "unlabeled: 16" in shown and shown.count("<img") == 2 + 2 + 8
     assert sorted(root[1]) == ["audit", "count-classes"]
-    assert button(at, "Start").disabled and "how many novel classes" in words_of(at)
+    assert button(at, "Start").disabled and "how many novel classes to look for." in words_of(at), "no suggestion yet"
     button(at, "Other pictures").click().run()
     assert "folder" not in at.query_params and "Sort some of your pictures" in words_of(at)
 
@@ -75,15 +75,16 @@ def test_a_suggestion_counts_until_a_number_is_typed_and_one_click_starts(root, 
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
     monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
     config = page._config_for_checks(pictures)
-    count = ClassCount((3, 4, 5, 6), (0.7, 0.98, 0.99, 0.6), (0.1,) * 4, 0.02, 5, 2)
+    count = ClassCount((3, 4, 5, 6), (0.7, 0.99, 0.98, 0.6), (0.1,) * 4, 0.02, 4, 2)
     class_count.write_class_count(class_count.class_count_path(config, runs), count)
     at = visit("own", folder=str(pictures))
     field = at.number_input(key="own_novel")
     assert field.value is None and "3" in field.placeholder
     assert "Look for **3 novel classes** among 16 pictures" in words_of(at)
     assert "% of the labels are withheld from training to measure accuracy" in words_of(at)
-    assert "**3 suggested**, beside the 2 classes with labels." in words_of(at)
-    assert "1 to 4 novel classes are plausible (3 to 6 classes in all)" in words_of(at)
+    assert "**2 novel classes fit best, beside the 2 classes with labels; 3 leaves one to spare.**" in words_of(at)
+    assert class_count.ADVICE in words_of(at)
+    assert field.help == "1 to 4 novel classes are plausible (3 to 6 classes in all)."
     assert not at.expander(key="checks").proto.expanded
     assert "ImageNet's labels" in words_of(at)
     ended = []

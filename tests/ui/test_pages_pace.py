@@ -81,6 +81,10 @@ def test_a_run_of_another_split_is_refused_in_a_sentence(opened):
 
 def test_one_run_alone_suggests_a_partner(opened, made):
     app = opened("lps")
+    options = app.multiselect(key="twin_runs").options
+    differences = [option.partition(" · ")[2] for option in options]
+    assert differences == ["", "", "", "differs in epochs", "differs in epochs"], "comparable runs come first"
+    assert {option.split(",")[0].split(" ")[0] for option in options[:3]} == {"LPS", "ORCA"}
     assert {"pace-A"} == {key for key in charts_of(app) if key.startswith(("pace", "difference"))}
     app.button(key=f"beside-{made['orca'].id}").click().run()
     assert not app.exception
@@ -112,26 +116,11 @@ def test_a_run_without_a_partner_says_so(opened):
     assert "No finished run of another method" in words_of(opened("other split"))
 
 
-def test_more_than_four_runs_in_a_link(opened, made, monkeypatch, tmp_path):
-    runs = [make_run(tmp_path, epochs=1, written=1, seed=seed) for seed in range(5)]
-    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
-    app = visit("pace", run=[run.id for run in runs])
-    assert "first 4 are shown" in words_of(app)
-    assert "pace-D" in charts_of(app) and "pace-E" not in charts_of(app)
-
-
 def test_choosing_runs_writes_the_address_and_forgets_the_epoch(opened, made):
     app = opened("lps", "orca", epoch="3", view="epochs")
     app.multiselect(key="twin_runs").set_value([made["orca"].id]).run()
     assert app.query_params["run"] in (made["orca"].id, [made["orca"].id])
     assert not {"epoch", "view", "at"} & set(app.query_params) and raced(app)["runs"] == [made["orca"].id]
-
-
-def test_the_menu_offers_comparable_runs_first_and_says_how_others_differ(opened):
-    options = opened("lps").multiselect(key="twin_runs").options
-    differences = [option.partition(" · ")[2] for option in options]
-    assert differences == ["", "", "", "differs in epochs", "differs in epochs"]
-    assert {option.split(",")[0].split(" ")[0] for option in options[:3]} == {"LPS", "ORCA"}
 
 
 def test_a_shorter_run_stays_at_its_end_and_says_so(opened):
@@ -195,25 +184,31 @@ def test_the_page_opens_with_the_race_of_its_runs(opened, made):
     assert said(app, "B").count("not measured by ORCA") == 3, "what a method does not measure is said"
     assert not [text for text in said(app, "A") if "not measured" in text]
     assert [second[f"yaxis{row}"].get("visible", True) for row in ("", 2, 3, 4)] == [True, False, False, False]
+    elements = list(app.main)
+    (save,) = [i for i, one in enumerate(elements) if one.type == "download_button"]
+    texts = {i: one.value for i, one in enumerate(elements) if one.type == "markdown"}
+    (curves,) = [i for i, text in texts.items() if text.startswith("**All epochs**")]
+    assert elements[save].proto.label.startswith("Save as a file") and save < curves
 
 
-def test_a_link_tells_the_race_where_to_stand(opened):
-    assert raced(opened("lps", "orca", at="3.5", speed="2"))["start"] == {"at": "3.5", "speed": "2"}
+@pytest.mark.parametrize(
+    "query, start",
+    [({"at": "3.5", "speed": "2"}, {"at": "3.5", "speed": "2"})]
+    + [({"view": "epochs", "epoch": epoch}, {"at": epoch}) for epoch in ("19", "x")],  # of earlier versions
+)
+def test_a_link_tells_the_race_where_to_stand(opened, query, start):
+    assert raced(opened("lps", "orca", **query))["start"] == start
 
 
-@pytest.mark.parametrize("epoch", ["19", "-4", "x"])
-def test_a_link_of_the_view_epoch_by_epoch_leads_to_that_place_of_the_race(opened, epoch):
-    assert raced(opened("lps", "orca", view="epochs", epoch=epoch))["start"] == {"at": epoch}
-
-
-def test_a_fourth_run_has_no_lane_and_is_named(monkeypatch, tmp_path):
-    runs = [make_run(tmp_path, epochs=1, written=1, seed=seed, name=f"number {seed}") for seed in range(4)]
+def test_a_fourth_run_has_no_lane_and_is_named_and_of_more_four_are_shown(monkeypatch, tmp_path):
+    runs = [make_run(tmp_path, epochs=1, written=1, seed=seed, name=f"number {seed}") for seed in range(5)]
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     app = visit("pace", run=[run.id for run in runs])
+    said, drawn = words_of(app), charts_of(app)
+    assert "first 4 are shown" in said and "pace-D" in drawn and "pace-E" not in drawn
     assert len(raced(app)["race"]["runs"]) == 3
-    sentence = "3 of 4 runs are shown; a race has at most 3 runs."
-    said = words_of(app).replace("\\", "")
-    assert sentence in said and f"{titles.run_label(runs[3])} is only in the curves below." in said
+    assert "3 of 4 runs are shown; a race has at most 3 runs." in said
+    assert f"{titles.run_label(runs[3])} is only in the curves below.".replace("\\", "") in said
 
 
 def test_runs_without_a_lane_are_counted_without_a_choice(monkeypatch, tmp_path):
@@ -223,6 +218,15 @@ def test_runs_without_a_lane_are_counted_without_a_choice(monkeypatch, tmp_path)
     app = visit("pace")
     assert len(raced(app)["race"]["runs"]) == 3
     assert "3 of 4 runs are shown; a race has at most 3 runs." in words_of(app)
+
+
+def test_a_race_whose_runs_have_begun_says_what_it_waits_for(tmp_path, monkeypatch):
+    writer = RunWriter(tmp_path)
+    writer.begin("running", 0)
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    with held(writer.run):
+        words = words_of(visit("pace", run=[writer.run.id]))
+    assert "The race begins after the first epoch of training." in words and "No epoch" not in words
 
 
 def test_a_race_without_an_epoch_says_so(opened):

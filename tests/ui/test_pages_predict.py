@@ -19,6 +19,7 @@ from lps.__main__ import main
 from lps.analysis import naming
 from lps.files.locks import try_lock
 from lps.inference import export_job, model_folder, prediction_files, prediction_job
+from lps.inference.prediction_result import PredictionResult
 from lps.interop import uploaded_folders
 from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
@@ -26,7 +27,7 @@ from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.training import loop
-from lps.ui.pictures import points
+from lps.ui.pictures import points, predictions
 from lps.ui.predict import results, training_data
 from lps.ui.server import uploads
 from tests import vector_files
@@ -72,9 +73,10 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     button(at, "new").click().run()
     button(at, "Use this folder").click().run()
     assert at.query_params["folder"] == str(pictures) and not at.exception
-    assert "**60 pictures**" in words_of(at) and "withheld label" in words_of(at) and not at.warning
-    assert [one.label for one in at.expander] == ["1 file left out"]
+    assert "**60 pictures**" in words_of(at) and not at.warning
+    assert [one.label for one in at.expander] == ["1 file left out", "Columns of the CSV file"]
     none = int(words_of(at).split("pictures**; ")[1].split(" marked")[0])
+    assert f"{none} of your 60 pictures" in words_of(at)
     at.slider(key="predict_keep").set_value(100).run()
     assert "; 0 marked" in words_of(at) and "even if it is far" in words_of(at)
     at.slider(key="predict_keep").set_value(50).run()
@@ -85,6 +87,11 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures), picture="7")
     shown = "".join(element.proto.body for element in at.get("html"))
     assert "Most similar training images" in shown and shown.count("<img") == 1 + 5
+    at = visit("predict", run=run.id, folder=str(pictures), picture="50")
+    assert "050.png" in words_of(at) and at.session_state["predict page "] == 2, "a link opens the page of its picture"
+    at.session_state["predict page "] = 1
+    at.run()
+    assert "050.png" not in words_of(at) and "Click a picture" in words_of(at), "it is on the other page"
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
@@ -111,13 +118,35 @@ def test_the_most_similar_pictures_say_whether_their_class_is_a_label_or_predict
         **values,
     )  # fmt: skip
     monkeypatch.setattr(results.frames, "show_frames", lambda rows, size: shown.extend(rows))
-    results._show_picture(run, predicted, 0, "0", tmp_path, 0.4)
+    grey = results._make_thumbnails(str(tmp_path), None, ("a.png",))
+    about = {"threshold": 0.4, "class_names": ["0"], "is_doubtful": [False], "thumbnails": lambda rows: grey}
+    results._show_picture(SimpleNamespace(run=run, predicted=predicted, **about), 0)
     assert [frame.caption for frame in shown[-1][1]] == ["label: 0", "predicted: 7"]
 
 
-def test_every_column_of_the_table_is_explained():
-    columns = {*prediction_files._COLUMNS} - {"file", "confidence"}
-    assert not [column for column in [*columns, "nearest_1"] if f"`{column}`" not in results._ABOUT_COLUMNS]
+def test_an_answer_that_few_of_the_most_similar_pictures_share_is_doubtful():
+    near = np.array([[6, 1, 6, 3, 6], [6, 1, 6, 6, 6], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
+    rows = {"cluster": np.array([6, 6, 6, 2]), "theirs": near, "distance": np.array([0.1, 0.1, 0.9, 0.1])}
+    predicted = SimpleNamespace(is_none=lambda limit: np.array(rows["distance"] > limit), **rows)
+    doubtful = PredictionResult.is_doubtful(predicted, 0.5).tolist()
+    assert doubtful == [True, False, False, True], "one without a class has no answer to doubt"
+    assert [results._write_caption("cat", 0.96, one) for one in doubtful[:2]] == ["cat\n96 %\ndoubtful", "cat\n96 %"]
+
+
+def test_the_accuracy_of_a_class_is_that_on_its_withheld_labels(run, pictures):
+    partition, predicted = points.read_partition(run), predictions.read_assignment(run, 2).predicted
+    labels, rows = partition.targets[partition.split.validation], partition.split.validation_rows
+    accuracy = training_data.accuracy_by_class(run, 2)
+    for label in range(5):
+        inside = labels == label
+        assert accuracy[str(label)] == ((predicted[rows][inside] == label).mean(), inside.sum())
+    at = visit("predict", run=run.id, folder=str(pictures))
+    button(at, "Predict these pictures").click().run()
+    shown = at.dataframe[0].value.set_index("Class")["Accuracy"]
+    not_measured = set(shown.index[shown.isna()])
+    assert not_measured - {"none of these"} and "not measured, because no label" in words_of(at)
+    assert all(shown[name].endswith(f" of {accuracy[name][1]}") for name in set(shown.index) - not_measured)
+    assert "command line" in words_of(at) and words_of(at).count("The same on the command line") == 0
 
 
 def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_path):
@@ -276,9 +305,11 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
     lock = try_lock(path.with_suffix(".lock"))
     try:
         progress = background_jobs.progress_of(path)
-        progress.report("predict", 0.25)
+        progress.report("model")
+        assert background_jobs.list_jobs(run.root)[0].phase_in_words == "loading the model"
+        progress.report("predict", 0.25, done="3 of 12 pictures")
         (job,) = background_jobs.list_jobs(run.root)
-        assert (job.state, job.phase_in_words, job.share) == ("working", "predicting", 0.25)
+        assert (job.state, job.phase_in_words, job.share) == ("working", "predicting, 3 of 12 pictures", 0.25)
         assert job.title == f"Prediction of {pictures.name} by {titles.run_label(run)}"
         at = visit("queue")
         (bar,) = [bar.proto for bar in at.get("progress") if bar.proto.text.startswith(":small[Prediction of")]

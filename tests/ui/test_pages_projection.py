@@ -19,6 +19,7 @@ from lps.ui.projection import filters, page, selection
 from lps.ui.projection.filters import Conditions
 from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run
+from tests.shares import in_turn
 from tests.visiting import column_of, maps_of, visit
 
 
@@ -73,7 +74,9 @@ def test_whatever_else_is_reported_selects_nothing(told):
 
 
 def test_every_point_is_sent_with_its_place_and_its_group(run, open_page):
-    shown, table = maps_of(open_page(run, color="truth"))["map"], points.read_points(run, 3)
+    app, table = open_page(run, color="truth"), points.read_points(run, 3)
+    assert not app.subheader and not app.dataframe, "nothing is selected"
+    shown = maps_of(app)["map"]
     assert shown["ids"].tolist() == table["image"].tolist()
     (corner, side), places = shown["extent"], shown["places"].reshape(2, -1)
     back = np.array(corner)[:, None] + places / 65535 * side
@@ -93,12 +96,6 @@ def test_a_selection_is_counted_and_shown(run, open_page, monkeypatch):
         expected = [(table["truth"] == class_id).sum(), (table["predicted"] == class_id).sum()]
         assert (shown.loc[name].tolist() if name in shown.index else [0, 0]) == expected
     assert any("mean confidence" in caption.value for caption in app.caption)
-
-
-def test_nothing_selected_shows_no_gallery(run, open_page, monkeypatch):
-    select_images(monkeypatch)
-    app = open_page(run)
-    assert not app.subheader and not app.dataframe
 
 
 def test_the_table_to_take_away_has_every_image_and_no_formula(run):
@@ -146,6 +143,7 @@ def test_without_a_truth_nothing_asks_for_one(blind, open_page, monkeypatch):
     select_images(monkeypatch, *images)
     app = open_page(blind, image=str(images[0]), color="called")
     assert not app.error and app.dataframe[0].value.columns.tolist() == ["Class", "Predicted"]
+    assert [box.key for box in app.selectbox if (box.key or "").startswith("where")] == ["where_predicted"]
     assert any("20 of unknown class" in caption.value for caption in app.caption)
 
 
@@ -160,7 +158,7 @@ def test_clusters_that_a_person_has_named_are_the_first_colour_where_no_truth_is
     assert next(iter(coloring.list_colorings(run, 2))) == "cluster"
 
 
-@pytest.mark.parametrize("key", ["predicted", "confidence", "called", "adopted"])
+@pytest.mark.parametrize("key", in_turn(["predicted", "confidence", "called", "adopted"], 2))
 def test_every_colour_of_a_run_without_truth(blind, open_page, key):
     app = open_page(blind, color=key)
     assert not app.error and app.get("bidi_component")
@@ -310,16 +308,6 @@ def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
     assert at.query_params["where"] == "below:50" and at.subheader
 
 
-def test_without_a_truth_no_condition_asks_for_one(blind, open_page):
-    at = open_page(blind)
-    assert [box.key for box in at.selectbox if (box.key or "").startswith("where")] == ["where_predicted"]
-
-
-def test_the_map_is_told_what_fits(run, open_page):
-    mask = maps_of(open_page(run, where="predicted:8"))["map"]["mask"]
-    assert np.flatnonzero(np.unpackbits(mask, bitorder="little")).tolist() == naive(run, 3, Conditions(predicted=8))
-
-
 def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
     app = open_page(run, where="predicted:7")
     box = next(box for box in app.selectbox if box.label == "Move to")
@@ -342,8 +330,10 @@ def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_
     naming.undo_last(run, 3)
 
 
-def test_the_gallery_is_told_the_selected_images_the_surest_first(run, open_page):
+def test_the_map_is_told_what_fits_and_the_gallery_the_surest_first(run, open_page):
     app, expected = open_page(run, where="below:60"), naive(run, 3, Conditions(below=60))
+    mask = maps_of(app)["map"]["mask"]
+    assert np.flatnonzero(np.unpackbits(mask, bitorder="little")).tolist() == expected
     told = [json.loads(element.proto.json or "null") for element in app.get("bidi_component")]
     (head,) = [one for one in told if isinstance(one, dict) and "opened" in one]
     ids, percent = (column_of(head[name], kind) for name, kind in (("ids", np.int32), ("confidence", np.uint8)))

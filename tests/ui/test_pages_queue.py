@@ -14,6 +14,7 @@ from lps.scheduler import costs, launcher, queue
 from lps.ui.queue import page
 from lps.ui.shared import time_estimates
 from tests.queued_runs import asked, beginning, hold, make, waiting_runs
+from tests.shares import in_turn
 from tests.visiting import APP, Visit, visit
 
 IS_TENDED = launcher.has_daemon  # which tests of pages do without
@@ -240,6 +241,16 @@ def test_names_of_people_are_shown_as_they_are_written(root, alive):
     assert "\\*\\*b" in label and "\\[a\\]" in label
 
 
+def test_names_of_a_sweep_have_symbols_and_a_wide_column(root):
+    settings = {"margin_scale": 2.0, "entropy_weight": 0.25, "lr": 0.005}
+    name = "margin_scale=2, entropy_weight=0.25, lr=0.005, lps seed {}"
+    for run in [make(root, name.format(seed), seed=seed, **settings) for seed in (1, 2)]:
+        queue.request_attempt(run, "run", 1)
+    assert rows(visit("queue")) == [f"C=2, w=0.25, lr=0.005, LPS seed {seed}" for seed in (1, 2)]
+    column = page._name_column(waiting_runs(root))
+    assert column.config["width"] > 230 and "C = margin_scale" in column.config["help"]
+
+
 def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive):
     """A run that pretrains: its phase alone is not what is left of it, wherever it is asked for."""
     progress = {"phase": "pretrain", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 300.0}
@@ -250,26 +261,20 @@ def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive
         assert left in words(at), at
 
 
-@pytest.mark.parametrize("page_name", ["home", "runs", "compare", "queue"])
+@pytest.mark.parametrize("page_name", in_turn(["home", "runs", "compare", "queue"], 2))
 def test_any_page_starts_a_queue_that_stands_still(root, monkeypatch, page_name):
+    """And leaves it to the waker that lives."""
     asked(root, 1)
-    pumped = []
-    monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda *_: pumped.append(1) or [])
-    visit(page_name)
-    assert pumped
-
-
-@pytest.mark.parametrize("page_name", ["home", "runs", "live", "queue"])
-def test_a_page_leaves_the_queue_to_the_waker_that_lives(root, monkeypatch, page_name):
-    (run,) = asked(root, 1)
     pumped = []
     monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda *_: pumped.append(1) or [])
     lock = try_lock(root / ".waker.lock")
     try:
-        visit(page_name, **({"run": run.id} if page_name == "live" else {}))
+        visit(page_name)
+        assert not pumped
     finally:
         os.close(lock)
-    assert not pumped
+    visit(page_name)
+    assert pumped
 
 
 @pytest.mark.parametrize("name", [".slots", ".sched.lock", ".slots/cpu-0.lock"])
@@ -298,5 +303,5 @@ def test_a_wide_range_of_a_running_run_has_its_reason(root, alive, monkeypatch, 
     alive(make(root, seed=1), "cpu-0", phase="train", step=1, steps=2)
     monkeypatch.setattr(costs.KnownCosts, "time_left", lambda *_: costs.Span(100.0, 90.0, most))
     monkeypatch.setattr(costs, "load_per_core", lambda: 4.0)
-    explained = "Some durations are wide ranges: other programs use the processor." in words(visit("queue"))
+    explained = "Some durations are wide ranges: other programs or runs use the processor." in words(visit("queue"))
     assert explained == is_explained

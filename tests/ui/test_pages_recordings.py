@@ -12,24 +12,25 @@ from lps.charts import drawings
 from lps.charts.palette import LIGHT
 from lps.scheduler import launcher
 from lps.settings.config import configure
-from lps.store import run_folders, titles
+from lps.store import run_folders
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
 from lps.ui.explain import distribution
 from lps.ui.forms import demo
 from lps.ui.home import recordings_gallery
-from lps.ui.shared import recordings
+from lps.ui.shared import recordings, select
 from lps.ui.shared.history import read_history
 from lps.ui.story import page as story
 from tests import sample_runs
 from tests.interop.test_recording import digest
+from tests.shares import in_turn
 from tests.visiting import charts_of, visit
 
 LPS = next(run.id for run in recorded_runs() if run.title == "LPS")
 EPOCHS = recorded_runs()[0].config().epochs
-PHOTOGRAPHS = ["Photographs: LPS", "Photographs: LPS without margin"]
-UNEQUAL = ["Classes of unequal size: equal prior", "Classes of unequal size: estimated prior"]
+PHOTOGRAPHS = ["Photographs: LPS", "Photographs: no margin"]
+UNEQUAL = ["Unequal sizes: equal prior", "Unequal sizes: estimated prior"]
 NAMES = ["LPS", "LPS without margin", *PHOTOGRAPHS, "FixMatch", "ORCA", "LPS without entropy", *UNEQUAL]
 
 
@@ -180,7 +181,7 @@ def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
     assert "There are no runs yet." in visit("live").info[0].value
 
 
-@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])
+@pytest.mark.parametrize("page", in_turn(["live", "pace", "explain", "compare", "clusters", "review", "projection"], 3))
 def test_every_page_shows_something_at_once(root, page):
     at = visit(page)
     assert not [element for element in [*at.info, *at.error, *at.warning]]
@@ -189,11 +190,11 @@ def test_every_page_shows_something_at_once(root, page):
 def test_they_are_told_apart_and_come_after_own_runs(root):
     own = sample_runs.make_run(root, "finished")
     labels = visit("projection").selectbox[0].options
-    assert labels == [titles.run_label(run) for run in (own, *map(named, NAMES))]
-    assert all(label.endswith("(recorded)") for label in labels[1:])
+    assert labels == [*select.run_labels([own, *map(named, NAMES)]).values()]
+    assert ["(recorded)" in label for label in labels] == [False] + [True] * len(NAMES)
 
 
-@pytest.mark.parametrize("state", ["queued", "stopped", "finished"])
+@pytest.mark.parametrize("state", in_turn(["queued", "stopped", "finished"], 3))
 def test_they_do_not_pass_for_the_latest_run(root, state):
     own = sample_runs.make_run(root, state)
     assert own.id in texts(visit("live"))
@@ -210,11 +211,10 @@ def test_two_own_runs_are_compared_alone_until_somebody_asks(root):
     assert len(asked.dataframe[0].value) == len(NAMES)
 
 
-@pytest.mark.parametrize("epoch", ["1", "12"])
-def test_any_epoch_can_be_looked_at(root, epoch):
-    for page in ("live", "clusters", "projection", "pace"):
-        at = visit(page, run=LPS, epoch=epoch)
-        assert not at.error and "is damaged" not in texts(at)
+@pytest.mark.parametrize("page", in_turn(["live", "clusters", "projection", "pace"], 2))
+def test_any_epoch_can_be_looked_at(root, page):
+    at = visit(page, run=LPS, epoch="12")
+    assert not at.error and "is damaged" not in texts(at)
 
 
 def test_live_has_no_buttons_that_change_it(root):
@@ -241,7 +241,7 @@ def test_clusters_of_a_recording_cannot_be_named_and_its_pictures_are_written_be
     assert (made / "labels.csv").is_file()
 
 
-@pytest.mark.parametrize("page", ["clusters", "review", "projection"])
+@pytest.mark.parametrize("page", in_turn(["clusters", "review", "projection"], 3))
 def test_without_an_own_run_the_first_line_says_that_it_is_an_example(root, page):
     assert visit(page).markdown[0].value.startswith("**Example**")
     sample_runs.make_run(root, epochs=2)
@@ -288,7 +288,7 @@ def test_the_study_of_the_margin_is_read_where_it_is_named(root):
     assert not at.exception and "on 22 November 2026, before any of its runs" in texts(at)
 
 
-@pytest.mark.parametrize("step, shown", [("0", 1), ("99", 8), ("two", 1)])
+@pytest.mark.parametrize("step, shown", [("99", 8), ("two", 1)])
 def test_an_address_beyond_the_story_is_its_nearest_step(root, step, shown):
     assert f"Step {shown} of 8" in texts(visit("story", step=step))
 
@@ -416,14 +416,6 @@ def test_margins_are_alike_from_the_last_epoch_on_at_which_they_differed():
 def test_the_chart_of_the_brake_shows_the_beginning(root):
     (figure,) = charts_of(story_step(5)).values()
     assert figure["layout"]["xaxis"]["range"][1] == story.BEGINNING + 0.5
-
-
-def test_the_bars_of_the_clusters_have_their_colours_told(root):
-    at = story_step(6)
-    told = [element.value for element in at.caption if story.COLORS in element.value]
-    classes = read_split(named("LPS").folder)[0].classes
-    assert len(told) == 1 and f"N1 to N{classes.novel} are the new clusters." in told[0]
-    assert any("pictures in each cluster" in element.value for element in at.markdown)
 
 
 def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):

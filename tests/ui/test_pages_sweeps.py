@@ -5,9 +5,12 @@ import io
 import json
 import time
 from dataclasses import replace
+from urllib.parse import parse_qs
 
 import pytest
+from streamlit.runtime.state.query_params import QueryParams
 
+from lps.analysis.alarms import Alarm
 from lps.charts import palette, sweep_charts
 from lps.charts.group_tables import Scoring
 from lps.cluster.executors import slurm
@@ -21,7 +24,7 @@ from lps.store.run_folders import list_runs
 from lps.store.runs import State
 from lps.studies import core_sharing, preset_tables, presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
-from lps.ui.shared import export_buttons, scores
+from lps.ui.shared import escape, export_buttons, notices, scores, time_estimates
 from lps.ui.sweeps import form, page
 from lps.ui.sweeps import table as sweep_tables
 from tests.report.test_report import NOW, Page
@@ -125,7 +128,7 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
 
 def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     at = visit("sweeps", kind="own")
-    assert "3 runs: 3 new" in plain(at)
+    assert "3 runs: 3 new · 40 epochs each + 20 epochs of pretraining each" in plain(at)
     at.multiselect(key="sweep_vary").set_value(["margin_scale", "use_margin"]).run()
     at.text_input(key="vary:margin_scale").set_value("1, 5, 10").run()
     assert "18 runs: 18 new" in plain(at)
@@ -147,6 +150,14 @@ def test_the_preview_gives_times_only_where_its_sentence_does(most, is_known):
     estimate = sweeps.Estimate(cost.span.times(2), 1000, 2, 0, ())
     assert (NO_ESTIMATE not in form._cost_in_words(estimate, [cost] * 2, 1)) == is_known
     assert bool(form._times_in_words(["a", "b"], [cost] * 2, estimate)) == is_known
+
+
+def test_the_preview_and_launch_estimate_a_run_alike(root, monkeypatch):
+    """Launch had no estimate for a run of which the sweep gave one."""
+    config = configure({"epochs": 2})
+    monkeypatch.setattr(time_estimates, "known_costs", lambda: KnownCosts([RunSpeed(config, 100.0, 0.0, 0.0)]))
+    (cost,), *_ = form._estimate(str(root), (config.to_json(),), [config])
+    assert cost.span == time_estimates.estimate_run(config) and cost.span.likely == 200
 
 
 def test_a_value_that_was_typed_just_before_the_click_is_the_one_that_starts(root, monkeypatch):
@@ -174,7 +185,7 @@ def test_a_setting_of_several_methods_says_what_it_means_in_each(root):
     notes = [caption.value for caption in one.caption]
     (both,) = [note.replace("\\", "") for note in notes if "**LPS**: C:" in note and "**ORCA**: C:" in note]
     assert both.count("In the paper: 10") == both.count("In the authors' code: 10") == 1
-    assert sum(note.startswith("Passes over the labeled images") for note in notes) == 1
+    assert sum(note.startswith("Passes over the labeled data") for note in notes) == 1
 
 
 def test_existing_runs_are_recognised_before_anything_starts(root):
@@ -186,6 +197,20 @@ def test_existing_runs_are_recognised_before_anything_starts(root):
     assert "3 runs: 1 new, 1 exists already, 1 continues where it stopped" in plain(at)
     told = at.dataframe[0].value["Status"].tolist()
     assert told == ["exists (finished), not run again", "stopped, is resumed", "new"]
+
+
+@pytest.mark.parametrize("tags", [["sweep:mine"], []])
+def test_a_started_sweep_of_which_all_runs_exist_is_a_link(root, tags):
+    layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"})
+    make_run(root, epochs=2).write_meta(tags=tags)
+    sweep_records.write_sweep_record(root, "mine", layout.as_record())
+    query = {"sweep_seeds": "0", "sweep_fixed": "epochs", "fix:epochs": "2", "sweep_name": "mine"}
+    at = visit("sweeps", kind="own", **query)
+    label = "Open the sweep (all runs exist)"
+    links = [link.proto for link in at.get("page_link") if link.proto.label == label]
+    buttons = [button.icon for button in at.button if button.label == label]
+    assert [link.query_string for link in links] == ["sweep=mine"] * len(tags)
+    assert buttons == [":material/arrow_forward:"] * (not tags)
 
 
 def test_one_sweep_in_the_middle(root):
@@ -210,8 +235,12 @@ def test_stop_all_takes_back_what_waits(root):
     at = visit("sweeps", sweep=ASKED.name)
     links = {link.proto.label: link.proto for link in at.get("page_link")}
     assert "New sweep or another one" in links
+    assert links["Charts of these runs"].query_string == f"run={runs[0].id}", "those that have something to draw"
     link = links["Which setting matters"]
     assert link.query_string.count("run=") == 3, "Effects says how many are still to finish"
+    assert "Open the queue" not in links
+    queue.set_paused(root, True)
+    assert "Open the queue" in {link.proto.label for link in at.run().get("page_link")}
     at.button(key="sweep_stop").click().run()
     assert not at.exception
     assert [run.state().name for run in runs] == ["finished", "stopped", "stopped"]
@@ -239,9 +268,24 @@ def test_a_finished_sweep_and_a_list_of_several(root):
     assert "only its runs" in plain(at) and len(at.dataframe) == 2
 
 
-def test_a_sweep_that_is_not_there_is_said(root):
-    at = visit("sweeps", sweep="no such")
-    assert "No sweep is called no such" in plain(at)
+def test_started_sweeps_are_above_the_form_and_lead_to_pages_that_begin_at_the_top(root, monkeypatch):
+    """A user who came back to see a sweep took the filled form for all that the page has; a sweep that was opened from
+    there was in sight from its end, and the browser kept the address of the form: a reload showed the form again."""
+    sent, parts = [], []
+    monkeypatch.setattr(QueryParams, "_send_query_param_msg", lambda self: sent.append(self.to_dict()))
+    fill(root, ASKED, ["finished"])
+    at = visit("sweeps")
+    assert [head.value for head in at.subheader] == ["Started", "New sweep", "Preview"]
+    label = f"**{escape.markdown(ASKED.name)}**"
+    link = next(link.proto for link in at.get("page_link") if link.proto.label == label)
+    assert parse_qs(link.query_string) == {"sweep": [ASKED.name]} and "1 of 1 finished" in plain(at)
+    sent.clear()
+    for page_of in at, visit("sweeps", sweep=ASKED.name):
+        elements = [element.proto for element in page_of.get("bidi_component")]
+        (top,) = [element for element in elements if element.component_name == "lps_page_top"]
+        parts.append(json.loads(top.json))
+    assert parts == ["sweep", f"sweep {ASKED.name}"] and sent == [{"sweep": ASKED.name}]
+    assert "No sweep is called no such" in plain(visit("sweeps", sweep="no such"))
 
 
 @pytest.mark.parametrize("total, is_low", [(0.1, True), (0.92, False)])
@@ -372,6 +416,22 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     assert "LPS · Handwritten digits · Margin scale" in plain(at) and "1 missing" in progress(at)
     assert run.config() == configure({"epochs": 2, "margin_scale": 5.0})
     assert [button.label for button in at.button if button.key == "sweep_resume"] == ["Start the missing 1"]
+
+
+@pytest.mark.parametrize("alarms", ["Empty classes (1 of 2)", None])
+def test_the_table_of_a_sweep_marks_groups_with_an_alarm(root, monkeypatch, alarms):
+    runs = [make_run(root, epochs=2, seed=seed) for seed in range(2)]
+    alarm = Alarm("empty", 2, "2 novel classes have had no image for 5 epochs")
+    monkeypatch.setattr(notices, "list_alarms", lambda run: [alarm] * (run == runs[0] and bool(alarms)))
+    layout = SweepSpec(seeds=(0, 1), fixed={"epochs": "2"})
+    for run in runs:
+        run.write_meta(tags=["sweep:own"])
+    sweep_records.write_sweep_record(root, "own", layout.as_record())
+    at = visit("sweeps", sweep="own")
+    groups, every_run = (frame.value for frame in at.dataframe)
+    assert list(groups.get("Alarms", [None])) == [alarms]
+    assert list(every_run.get("Alarms", [None]))[0] == ("Empty classes" if alarms else None)
+    assert bool(alarms) == any(alarm.words in caption.value for caption in at.caption)
 
 
 def test_a_finished_grid_says_above_its_table_which_setting_matters(root, monkeypatch):

@@ -63,16 +63,12 @@ def drawn() -> dict:
     return figure.to_dict()
 
 
-def test_fonts_lines_heights_and_margins_grow():
-    large = enlarge_figure(drawn(), 2)
+def test_fonts_lines_heights_and_margins_grow_and_what_is_measured_stays():
+    before = drawn()
+    large = enlarge_figure(before, 2)
     layout, (trace,) = large["layout"], large["data"]
     assert (layout["height"], layout["margin"], layout["font"]["size"]) == (400, {"l": 20, "t": 0}, 24)
     assert layout["xaxis"]["tickfont"]["size"] == 22 and layout["annotations"][0]["font"]["size"] == 18
     assert trace["line"]["width"] == 4 and trace["textfont"]["size"] == 20
-
-
-def test_what_is_measured_stays_and_so_does_the_figure_itself():
-    before = drawn()
-    large = enlarge_figure(before, 3)
-    assert list(large["data"][0]["y"]) == [12, 18] and list(large["layout"]["xaxis"]["range"]) == [0, 3]
-    assert large["layout"]["annotations"][0]["x"] == 1 and before["layout"] == drawn()["layout"]
+    assert list(trace["y"]) == [12, 18] and list(layout["xaxis"]["range"]) == [0, 3]
+    assert layout["annotations"][0]["x"] == 1 and before["layout"] == drawn()["layout"]

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Route
 
 from lps.analysis import naming
 from lps.ui.server import review_desk
@@ -21,7 +20,7 @@ def run(tmp_path, monkeypatch):
 
 def post(run, what: str, body, epoch: int = 2) -> tuple[int, bytes]:
     """Status and body of the answer to a POST."""
-    app = Starlette(routes=[Route(review_desk.route_pattern(), review_desk.answer_request, methods=["POST"])])
+    app = Starlette(routes=review_desk.routes())
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     sent = []
 

@@ -26,10 +26,7 @@ INDEX = "<head><title>x</title></head><body></body>"
 
 def ask(path: str, accepted: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a GET."""
-    routes = [Route(library_path(), serving._send_library)]
-    routes.append(Route(downloads.labels_pattern(), downloads.send_labels))
-    routes.append(Route(downloads.model_pattern(), downloads.send_model))
-    routes.append(Route(downloads.predictions_pattern(), downloads.send_predictions))
+    routes = [Route(library_path(), serving._send_library), *downloads.routes()]
     front = Middleware(serving.Front, index=INDEX, library=library_path())
     app = Starlette(routes=routes, middleware=[front])
     sent = []

@@ -69,9 +69,9 @@ def test_pretraining_has_no_panel_for_what_was_not_measured_yet():
     assert [note.text for note in figure.layout.annotations] == ["SimCLR loss"]
     assert trace(figure, "SimCLR loss").mode == "markers"
     later = History(pretrain=pd.DataFrame({"pretrain/loss": [5.0], "pretrain/knn_accuracy": [0.4]}, index=[1]))
-    assert "Quality of the features" in [
-        note.text for note in line_charts.pretraining(later, 20, LIGHT).figure().layout.annotations
-    ]
+    figure = line_charts.pretraining(later, 20, LIGHT).figure()
+    assert "Quality of the features" in [note.text for note in figure.layout.annotations]
+    assert figure.layout.legend.y > 1.05, "the title of the first panel is at 1"
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
@@ -108,10 +108,12 @@ def test_losses_draw_every_term_and_the_total_first(past):
 
 
 def test_runs_differ_by_colour_and_share_a_legend_entry(past):
-    figure = line_charts.pace_of_runs({"one": past, "<b>two</b>": past}, 20, LIGHT).figure()
+    colors = {"one": "#111111", "<b>two</b>": "#222222"}
+    figure = line_charts.pace_of_runs({"one": past, "<b>two</b>": past}, 20, LIGHT, colors).figure()
+    assert figure.layout.legend.y > 1.03, "the title of the first panel is at 1"
     assert {t.name for t in figure.data} == {"one", "&lt;b&gt;two&lt;/b&gt;"}
     assert sum(t.showlegend for t in figure.data) == 2
-    assert len({t.line.color for t in figure.data}) == 2
+    assert {t.name: t.line.color for t in figure.data} == {"one": "#111111", "&lt;b&gt;two&lt;/b&gt;": "#222222"}
 
 
 def test_class_distribution_has_the_prior_and_a_still_axis():

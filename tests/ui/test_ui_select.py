@@ -32,6 +32,39 @@ def test_few_own_runs_stand_beside_the_recordings_that_they_do_not_repeat(tmp_pa
     assert select.default_group(recordings) == recordings
 
 
+def test_menus_name_runs_as_the_page_runs_does_with_their_accuracy_or_state(tmp_path):
+    swept = [
+        make_run(tmp_path, state, settings={"margin_scale": 10.0}, name="margin_scale=10, entropy_weight=1, lps seed 0")
+        for state in ("finished", "stopped")
+    ]
+    mine = make_run(tmp_path, epochs=2, name="mine")
+    twice = [f"C=10, w=1, LPS seed 0 ({run.id[-6:]})" for run in swept]
+    assert list(select.run_names([*swept, mine]).values()) == [*twice, "mine"]
+    done, stopped, named = select.run_labels([*swept, mine]).values()
+    assert done.startswith(f"{twice[0]} · novel ") and stopped == f"{twice[1]} · stopped"
+    assert named.startswith("mine · novel ") and named.endswith("\u00a0%")
+    assert select.run_names([swept[0], mine]) == {swept[0].id: "C=10, w=1, LPS seed 0", mine.id: "mine"}
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("seed 1 C=10", "ab"),
+        ("lps, C=10 seed 1 w=1", "a"),
+        ("novel c=1", "d"),
+        ("sim seed", "e"),
+        ("C=1 seed 1", ""),
+        ("w= C=10", ""),
+    ],
+)
+def test_runs_are_found_by_whole_words_in_any_order(text, found):
+    names = {
+        "a": "C=10, w=1, LPS seed 1 · novel 60.0 %", "b": "C=10, w=0.5, LPS seed 1", "c": "C=10, w=1, LPS seed 10",
+        "d": "C=1, w=1, LPS seed 0 (abc123) · novel 58.3 %", "e": "SimGCD seed 2 · running",
+    }  # fmt: skip
+    assert "".join(select.find_by_words(names, text)) == found
+
+
 @pytest.mark.parametrize("page", ["home", "runs", "live", "queue"])
 def test_pages_say_why_a_folder_of_runs_cannot_be_read(tmp_path, monkeypatch, page):
     (tmp_path / "runs").touch()

@@ -17,7 +17,8 @@ from lps.settings import cli_args, config
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.race import page
-from lps.ui.shared import comparable_runs, notices
+from lps.ui.server import run_toasts
+from lps.ui.shared import comparable_runs
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run, make_unreadable
 
@@ -54,7 +55,8 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     assert comparable_runs.find_partners(first, runs) == [without, older, gcd, scale]
     assert comparable_runs.default_candidates(runs) == [first, without]
     assert comparable_runs.find_margin_pair(without, runs) == [first, without]
-    assert notices._link_to_run(first, runs) == f"[Watch the race](/pace?run={first.id}&run={without.id})"
+    assert run_toasts._link_to_run(first, runs) == f"[Watch the race](/pace?run={first.id}&run={without.id})"
+    assert run_toasts._link_to_run(first, runs, frozenset([first.id, without.id])) == ""
     ended = short(tmp_path, "failed"), short(tmp_path, "stopped")  # their partner has finished
     assert not any(comparable_runs.find_margin_pair(run, runs) for run in (older, scale, other_seed, *ended))
     without_it = [run for run in runs if run != without]
@@ -181,7 +183,8 @@ def test_marks_skip_what_a_run_has_not_measured():
 def test_same_method_is_told_apart_by_its_settings(tmp_path):
     first, without = short(tmp_path), short(tmp_path, use_margin=False, seed=1)
     assert page.describe_run(first, [first, without]) == ["seed 0"]
-    assert page.describe_run(without, [first, without]) == ["use_margin=false", "seed 1"]
+    assert page.describe_run(without, [first, without]) == ["margin off", "seed 1"]
+    assert titles.run_title(without) == "LPS, margin off, epochs=1 on digits, seed 1"
     assert page.describe_run(short(tmp_path, method="orca"), [first]) == ["seed 0"]
 
 
@@ -192,6 +195,14 @@ def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
     assert titles.changed_settings(first, [first, other]) == ["entropy_weight=0"]
     many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
     assert len(titles.changed_settings(many)) == 4 and titles.changed_settings(many)[-1] == "…"
+
+
+def test_the_line_below_a_title_has_what_the_sweep_varied_as_in_formulas(tmp_path):
+    name = "margin_scale=10, entropy_weight=1, lps seed 0"
+    run = make_run(tmp_path, epochs=1, settings={"margin_scale": 10.0, "epochs": 1, "lr": 0.3}, name=name)
+    assert titles.notable_settings(run) == ["C=10", "w=1", "epochs=1", "lr=0.3"], "the first two are defaults"
+    run.write_meta(name="mine")
+    assert titles.notable_settings(run) == ["epochs=1", "lr=0.3"]
 
 
 def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
@@ -206,8 +217,8 @@ def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
 def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
     asked = config.configure({"margin_scale": 10.0, "entropy_weight": 0.5})
     for kept in ("margin_scale=10, entropy_weight=0.5, lps seed 0", "margin scale 10, entropy weight 0.5, lps seed 0"):
-        assert titles.name_in_symbols(kept, asked) == "C=10, w=0.5, lps seed 0"
-    for kept in ("use_margin=false, lps seed 0", "without margin, lps seed 0", "my margin_scale=10"):
+        assert titles.name_in_symbols(kept, asked) == "C=10, w=0.5, LPS seed 0"
+    for kept in ("use_margin=false, LPS seed 0", "without margin, LPS seed 0", "my margin_scale=10"):
         assert titles.name_in_symbols(kept, asked) == kept
     varied = ("entropy_weight", "margin_scale", "use_margin")
     title = "LPS, margin_scale=5, entropy_weight=0.5, epochs=3 on digits, seed 0"
@@ -287,13 +298,13 @@ def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
 @pytest.mark.parametrize(
     ("kept", "shown"),
     [
-        ("lps seed 0, margin_scale=5", "margin_scale=5, lps seed 0"),
+        ("lps seed 0, margin_scale=5", "margin_scale=5, LPS seed 0"),
         (
             "orca on digits seed 1, split.labeled_ratio=0.1, lr=0.2",
             "split.labeled_ratio=0.1, lr=0.2, orca on digits seed 1",
         ),
-        ("margin scale 10, with margin, lps seed 0", "margin_scale=10, use_margin=true, lps seed 0"),
-        ("margin scale 5, lps seed 0", "margin scale 5, lps seed 0"),
+        ("margin scale 10, with margin, lps seed 0", "margin_scale=10, use_margin=true, LPS seed 0"),
+        ("margin scale 5, lps seed 0", "margin scale 5, LPS seed 0"),
         ("the best lps seed 0, really", "the best lps seed 0, really"),
     ],
 )

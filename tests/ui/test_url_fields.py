@@ -1,6 +1,7 @@
 """Fields of a form stand in the page's address, and come back from it."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -35,6 +36,11 @@ def test_every_kind_of_field_is_written_and_read_back():
     assert not again.toggle(key="search_prune").value and not again.toggle(key="search_lr_log").value
 
 
+def test_one_option_of_a_segmented_control_stays_chosen():
+    choices = [each for each in visit("sweeps").segmented_control if each.key.startswith("picked_")]
+    assert len(choices) == 2 and all(choice.proto.required for choice in choices)
+
+
 def test_a_change_outlives_a_click_with_the_address_from_before_it(monkeypatch):
     """As a busy browser sends it; later, the address counts, as after the browser's Back button."""
     at = visit("search", search_trials="7")
@@ -64,9 +70,28 @@ def test_addresses_of_older_versions_have_the_words_of_a_choice():
     assert at.multiselect(key="sweep_methods").value == ["lps", "orca"]
     assert at.multiselect(key="sweep_datasets").value == ["cifar10"]
     assert at.segmented_control(key="picked_kind").proto.wrap, "every option is in sight on a phone"
+    assert at.multiselect(key="sweep_methods").proto.wrap, "and every chosen one"
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9" * 12, "²"])
+def test_chosen_options_show_a_new_text_of_theirs_and_nothing_moves_without(monkeypatch):
+    """The browser sends the texts that it shows; an old one would be read as an unknown option."""
+    state, texts = {}, {"a": "a · running"}
+    monkeypatch.setattr(
+        url_fields, "st", SimpleNamespace(session_state=state, segmented_control=None, multiselect=None)
+    )
+    monkeypatch.setattr(url_fields, "_page", lambda: "page")
+
+    def drawn() -> list:
+        url_fields.draw_field(lambda *_, **__: None, "runs", ["a"], lambda _: None, format_func=texts.__getitem__)
+        return state["runs"]
+
+    first = drawn()
+    assert drawn() is first
+    texts["a"] = "a · novel 96.1 %"
+    assert drawn() is not first
+
+
+@pytest.mark.parametrize("number", ["0", "9" * 12, "²"])
 def test_a_number_outside_its_range_is_the_usual_one(number):
     assert visit("search", search_trials=number).number_input(key="search_trials").value == 20
 

@@ -17,6 +17,7 @@ from lps.datasets import quoted
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_members
+from lps.files.versions import MAX_ARRAYS
 
 _LONGEST_HEAD = 1 << 16  # bytes
 _PIECE = 16 << 20  # bytes of an array that are unpacked at once
@@ -68,9 +69,9 @@ class ArrayFile:
     def __exit__(self, *_) -> None:
         self._archive.close()
 
-    def check_members(self, max_bytes: int) -> None:
-        """Raise `UserError` if the archive is malicious, or unpacks to more than `max_bytes`."""
-        zip_members(self._archive, Allowance(self.packed, max_bytes), self.packed)
+    def check_members(self) -> None:
+        """Raise `UserError` if the archive is malicious, or unpacks to more than `MAX_ARRAYS` bytes."""
+        zip_members(self._archive, Allowance(self.packed, MAX_ARRAYS), self.packed)
 
     def unpacked_size(self, name: str) -> int:
         """Return the unpacked size of an array with its header in bytes, according to the archive."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from lps.datasets import Images, quoted
 from lps.errors import UserError, shorten
-from lps.files.atomic import open_regular, read_small, write_json
+from lps.files.atomic import open_regular, read_json, write_json
 from lps.files.locks import folder_lock
 from lps.files.user_folders import cache_folder
 
@@ -115,12 +115,9 @@ def cached_images(
 def digest_of(pixels: Path, compute: Callable[[], str]) -> str:
     """Return the result of `compute`, which reads a whole file of `cached_images`; cached until the file changes."""
     memory, before = pixels.with_suffix(".sha256"), _state(pixels)
-    try:
-        remembered = json.loads(read_small(memory))
-        if remembered["state"] == before:
-            return str(remembered["sha256"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
+    remembered = read_json(memory)
+    if remembered.get("state") == before and "sha256" in remembered:
+        return str(remembered["sha256"])
     digest = compute()
     if before == _state(pixels) and time.time_ns() - max(before[3:]) > _SETTLED_NS:
         with suppress(OSError):  # without the cache it is computed again

@@ -150,14 +150,27 @@ def existing_folder(path: str | None, expected: str) -> Path:
     return Path(path)
 
 
-def decode_listing(
-    listing: Listing, class_names: tuple[str, ...], image_size: int, writer: Writer, is_whole: bool = False
+def cached_listing(
+    dataset: str, listing: Listing, class_names: tuple[str, ...], size: int, is_whole: bool = False
 ) -> Images:
-    """Decode the files of `listing` into `writer`; returns the `Images` of the readable ones, without pixels.
+    """Return the readable pictures of a listing as squares of `size` pixels, from the cache or decoded now.
 
     is_whole: decode with `squeezed` and store sizes, instead of `decode`. Raises `UserError` if a class keeps no
     training image.
     """
+    return cached_images(
+        (dataset, str(listing.root.resolve()), size),
+        listing.digest() + repr(class_names) + " whole" * is_whole,
+        lambda writer: _decode_listing(listing, class_names, size, writer, is_whole),
+        space=len(listing.files) * size * size * 3,
+        root=listing.root,
+    )
+
+
+def _decode_listing(
+    listing: Listing, class_names: tuple[str, ...], image_size: int, writer: Writer, is_whole: bool
+) -> Images:
+    """Decode the files of `listing` into `writer`; returns the `Images` of the readable ones, without pixels."""
     rows, skipped, sizes = [], list(listing.skipped), []
     decode_one = squeezed if is_whole else decode
     pictures = decode_all([listing.root / name for name, *_ in listing.files], image_size, decode_one)

@@ -104,11 +104,9 @@ def of_columns(columns: Mapping[str, object]) -> VectorTable:
     values = _checked_vectors(columns[_VECTOR])
     count = len(values)
     other_columns = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
-    ids = (
-        tuple(_texts(other_columns["id"], _LONGEST_ID, "id"))
-        if "id" in other_columns
-        else tuple(map(str, range(count)))
-    )
+    ids = tuple(map(str, range(count)))
+    if "id" in other_columns:
+        ids = tuple(_texts(other_columns["id"], _LONGEST_ID, "id"))
     _check_ids(ids)
     texts = other_columns.get("title", other_columns.get("text"))
     titles = (

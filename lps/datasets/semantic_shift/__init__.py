@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from lps.datasets import Images, quoted
-from lps.datasets.readers.picture_cache import cached_images
-from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp
+from lps.datasets.readers.pictures import Listing, cached_listing, existing_folder, folder_stamp
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, open_regular
 
@@ -96,8 +95,7 @@ class Download:
     def missing(self, root: Path, name: str) -> UserError:
         """Return the error for a missing file or folder of the layout."""
         return UserError(
-            "dataset.path",
-            f"{quoted(root)} has no {name}; expected {self.layout}; get {self.title} from {self.home}",
+            "dataset.path", f"{quoted(root)} has no {name}; expected {self.layout}; get {self.title} from {self.home}"
         )
 
     def read_bytes(self, root: Path, name: str) -> bytes:
@@ -155,14 +153,7 @@ class Download:
 
     def load_listing(self, listing: Listing, class_names: tuple[str, ...], image_size: int | None) -> Images:
         """Load the pictures of a listing, cached as squares with their own sizes; raises `UserError`."""
-        size = image_size or SIZE
-        return cached_images(
-            (self.name, str(listing.root.resolve()), size),
-            f"{listing.digest()}{class_names!r} whole",
-            lambda writer: decode_listing(listing, class_names, size, writer, is_whole=True),
-            space=len(listing.files) * size * size * 3,
-            root=listing.root,
-        )
+        return cached_listing(self.name, listing, class_names, image_size or SIZE, is_whole=True)
 
     def _check_files(self, root: Path, names: Sequence[str]) -> None:
         """Raise `UserError` unless every name is that of another file below `root`."""

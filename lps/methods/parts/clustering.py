@@ -203,10 +203,8 @@ def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, 
 
     A GPU does some more rounds without effect, so that the host rarely waits for it.
     """
-    is_over, look_every = (
-        torch.zeros((), dtype=torch.bool, device=points.device),
-        _CHECK_EVERY[points.device.type == "cuda"],
-    )
+    is_over = torch.zeros((), dtype=torch.bool, device=points.device)
+    look_every = _CHECK_EVERY[points.device.type == "cuda"]
     for number in range(iterations):
         new_centres = _move_centres(points, pinned_sums, centres)
         shift = (new_centres - centres).norm(dim=1).sum()

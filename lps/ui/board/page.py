@@ -18,6 +18,7 @@ from lps.charts.group_tables import FRACTIONS
 from lps.errors import UserError
 from lps.scores.measurement_names import measurement_name
 from lps.store import titles
+from lps.store.runs import Run
 from lps.tables import boards, columns, grouping, run_filter, saved_views
 from lps.tables.boards import BoardChart
 from lps.ui.board import editing, run_list
@@ -46,43 +47,45 @@ def main() -> None:
     """Draw the page."""
     views = saved_views.chart_boards(select.runs_root())
     saved_view_menu.open_default_view(views)
-    page_head.show_title("Charts")
-    runs = select.open_runs()
-    if page_head.are_all_missing(runs, "Charts"):
-        return
+    runs = page_head.begin_page("Charts", "There are no runs to draw yet.", ":material/stacked_line_chart:")
     if not runs:
-        page_head.offer_launch(
-            "There are no runs to draw yet.", ":material/stacked_line_chart:", "Launch the first one"
-        )
         return
     if named := select.runs_of_address(runs):
         select.offer_all_runs(len(named))
     find = filter_box.ask_filter()
-    live_part.follow_changes(lambda: runs[:MAX_RUNS], select.any_moves, lambda _: _show_board(find), _TICK_S)
+    address = url_fields.read_address()
+
+    def draw(_: list[Run]) -> None:
+        if url_fields.read_address() != address:
+            st.rerun()  # the links of the tabs keep its pins and its epoch
+        _show_board(find)
+
+    live_part.follow_changes(lambda: runs[:MAX_RUNS], select.any_moves, draw, _TICK_S)
 
 
 def _show_board(find: str) -> None:
     """Draw the menus, the charts and the table of values."""
     board_runs = _select_runs(find)
-    titles = board_charts.list_measurements(board_runs.histories)
+    measurement_titles = board_charts.list_measurements(board_runs.histories)
     by = _usual_grouping(board_runs.entries)
     charts = _read_charts(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
-        editing.offer_new_chart(charts, titles, _list_groupings(board_runs.entries))
+        editing.offer_new_chart(charts, measurement_titles, _list_groupings(board_runs.entries))
         saved_view_menu.show_view_menu(saved_views.chart_boards(select.runs_root()), "Boards")
     if not board_runs.entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
+    page_head.link_sweeps([entry.run for entry in board_runs.entries])
     if by and not st.query_params.get_all("chart"):
         shared_settings = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
         help_text = f"{counted(len(board_runs.entries), 'run')}: each line is the mean of runs with {shared_settings}."
         st.caption(escape.markdown(f"{help_text} Press Change to draw one line per run."))
-    styles = theme.current_palette(), run_list.pinned_colors()
+    styles = theme.current_palette(), theme.pinned_colors()
     lines = [board_charts.lines_of_runs(chart, board_runs.entries, board_runs.histories, *styles) for chart in charts]
     with st.container(key="board"):
         list_column, charts_column = st.columns([1, 4], gap="medium")
     with list_column, st.container(key="board_list"):
-        title = titles.get(charts[0].y, charts[0].y)
+        title = measurement_titles.get(charts[0].y, charts[0].y)
         run_list.show_run_list(lines, charts[0], title, url_fields.read_number("epoch") or None)
         _explain_labels(lines, board_runs.entries)
     with charts_column:
@@ -90,7 +93,7 @@ def _show_board(find: str) -> None:
             row_columns = st.columns(2) if len(charts) > 1 else [st.container()]
             for number, column in enumerate(row_columns[: len(charts) - start], start):
                 with column:
-                    _show_chart(number, charts, board_runs, lines[number], titles, find)
+                    _show_chart(number, charts, board_runs, lines[number], measurement_titles, find)
     _show_values(charts, board_runs)
 
 
@@ -155,26 +158,25 @@ def _show_chart(
     charts: list[BoardChart],
     board_runs: _BoardRuns,
     chart_lines: list[BoardLine],
-    titles: dict[str, str],
+    measurement_titles: dict[str, str],
     find: str,
 ) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
-        editing.show_chart_menu(number, charts, titles, _list_groupings(board_runs.entries))
-        title = titles.get(chart.y, chart.y)
+        editing.show_chart_menu(number, charts, measurement_titles, _list_groupings(board_runs.entries))
+        title = measurement_titles.get(chart.y, chart.y)
         if not chart_lines:
             x_title = boards.X_AXIS_TITLES.get(chart.x, chart.x)
             st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {x_title}."))
             return
         figure = board_charts.figure(chart_lines, chart, title, theme.current_palette())
-        figure.update_layout(uirevision=f"{chart.text} {find}")
         address_runs = select.runs_of_address(select.open_runs())
         root = None if address_runs else select.runs_root().absolute()
-        state = {"hidden": run_list.hidden_keys() or None, "pinned": run_list.pinned_colors() or None}
+        state = {"hidden": run_list.hidden_keys() or None, "pinned": theme.pinned_colors() or None}
         code = code_of("chart", chart.text, *([address_runs] if address_runs else []), filter=find, root=root, **state)
         board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
         alt = f"{title} over {boards.X_AXIS_TITLES.get(chart.x, chart.x)}, {counted(len(chart_lines), 'line')}"
-        plot(figure, f"board_{number}", alt, code=code, board=board)
+        plot(figure, f"board_{number}", alt, code=code, board=board, view=f"{chart.text} {find}")
         unrecorded = len(board_runs.labels) - len(chart_lines) if not chart.by else 0
         if unrecorded:
             st.caption(f"Not recorded by {counted(unrecorded, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
@@ -204,7 +206,8 @@ def _show_values(charts: Sequence[BoardChart], board_runs: _BoardRuns) -> None:
         for label, history in zip(board_runs.labels, board_runs.histories)
     }
     table = board_charts.value_table(tables, epoch)
-    columns = [_value_column(head, table[head]) for head in table]
+    in_percent = {measurement_name(name) for name in names if name.startswith(FRACTIONS)}
+    columns = [_value_column(head, table[head], head.rpartition(", ")[0] in in_percent) for head in table]
     data_table.show_data_table(columns, table.index, "Last and best value of every run")
     st.caption(
         "Best is the lowest value for losses, KL, gap, conflict, time and memory, and the highest value for "
@@ -213,11 +216,11 @@ def _show_values(charts: Sequence[BoardChart], board_runs: _BoardRuns) -> None:
     )
 
 
-def _value_column(head: str, cells: Iterable) -> Column:
+def _value_column(head: str, cells: Iterable, in_percent: bool) -> Column:
     if head == "Run":
         cells = list(cells)  # at most 60 % of a phone's table: a wider column is not pinned, and hides the numbers
         return Column(
             head, cells, "text", pinned=True, width=min(214, 30 + 7 * max(map(len, map(str, cells)), default=0))
         )
-    number_format = "%d" if head.endswith(", best epoch") else "%.3g"
+    number_format = "%d" if head.endswith(", best epoch") else "%.1f" if in_percent else "%.3g"
     return Column(head, cells, "number", format=number_format, width=max(80, 30 + 7 * len(head)))

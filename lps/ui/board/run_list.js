@@ -10,12 +10,15 @@ const OPEN_EYE = ["M2 12s4-6 10-6 10 6 10 6-4 6-10 6S2 12 2 12z", "M12 9.5a2.5 2
 const CLOSED_EYE = ["M2 12s4-6 10-6 10 6 10 6-4 6-10 6S2 12 2 12z", "M4 20 20 4"];
 const PIN = ["M9 3h6l-1 7 3 3v2H7v-2l3-3z", "M12 15v6"];
 
+const PERCENT = new Intl.NumberFormat("en", {
+  minimumSignificantDigits: 3, maximumSignificantDigits: 3, useGrouping: false, roundingMode: "halfEven", // as Python
+});
+
 // Three significant digits, in percent for shares; "–" for nothing.
 function digits(value, isShare) {
   if (!Number.isFinite(value)) return "–";
-  const number = isShare ? 100 * value : value;
-  const text = Math.abs(number) >= 1000 ? String(Number(number.toPrecision(3))) : number.toPrecision(3);
-  return isShare ? `${text} %` : text;
+  if (isShare) return `${PERCENT.format(100 * value)} %`;
+  return Math.abs(value) >= 1000 ? String(Number(value.toPrecision(3))) : value.toPrecision(3);
 }
 
 function element(tag, className, parent) {

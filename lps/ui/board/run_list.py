@@ -6,7 +6,6 @@ and pinned (`pin`).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import streamlit as st
 
@@ -14,30 +13,22 @@ from lps.charts import board_charts, group_tables, palette
 from lps.charts.board_charts import BoardLine
 from lps.tables import boards
 from lps.tables.boards import BoardChart
+from lps.ui.server import components
 from lps.ui.shared import theme, url_fields
 
 _KEY = "board_lines"
-_MAX_IN_ADDRESS = 100  # hidden, and pinned, runs in an address
 _LONGEST = 200  # characters of a line's key
-_FOLDER = Path(__file__).parent
-_SCRIPT, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("run_list.js", "run_list.css"))
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_lines",
-    html='<div class="lps-lines"><svg viewBox="0 0 24 24" aria-hidden="true"></svg></div>',
-    css=_STYLE,
-    js=_SCRIPT,
-    isolate_styles=False,
+    components.read_files(__file__, "run_list.js"),
+    components.read_files(__file__, "run_list.css"),
+    '<div class="lps-lines"><svg viewBox="0 0 24 24" aria-hidden="true"></svg></div>',
 )
 
 
 def hidden_keys() -> list[str]:
     """Return the keys of the lines that the URL hides."""
-    return st.query_params.get_all("off")[:_MAX_IN_ADDRESS]
-
-
-def pinned_colors() -> dict[str, str]:
-    """Return the pinned colours in the URL by key of the line, as on a light background."""
-    return boards.read_pins(st.query_params.get_all("pin")[:_MAX_IN_ADDRESS])
+    return st.query_params.get_all("off")[: boards.MAX_IN_ADDRESS]
 
 
 def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
@@ -67,7 +58,7 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
         "when": "last epoch" if epoch is None else f"epoch {epoch}",
         "share": first.y.startswith(group_tables.FRACTIONS),
         "hidden": hidden_keys(),
-        "pinned": pinned_colors(),
+        "pinned": theme.pinned_colors(),
     }
     _mount(key=_KEY, data=data, on_chosen_change=_store_report)
 
@@ -95,4 +86,4 @@ def _store_report() -> None:
 
 
 def _write_texts(name: str, texts: list[str]) -> None:
-    url_fields.set_values(name, [text for text in texts if len(text) <= _LONGEST][:_MAX_IN_ADDRESS] or None)
+    url_fields.set_values(name, [text for text in texts if len(text) <= _LONGEST][: boards.MAX_IN_ADDRESS] or None)

@@ -30,14 +30,9 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
     st.caption(_count_labels(run_labels, view))
     files, say = images.file_names if images is not None else (), nouns.of(view.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        st.download_button(
-            "Download CSV",
-            partial(label_files.as_csv, run_labels, files),
-            file_name=f"labels-{view.run.id[-6:]}-epoch-{view.epoch}.csv",
-            mime="text/csv",
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        make_csv = partial(label_files.as_csv, run_labels, files)
+        file_name = f"labels-{short_id(view.run.id)}-epoch-{view.epoch}.csv"
+        export_buttons.offer_download("Download CSV", make_csv, file_name, "labels_csv")
         if images is not None:
             help_text = say("One folder of pictures per class, and the table of labels. Pictures that you marked as ")
             help_text += "“Not in this cluster” or “None of these” are in the folder unlabeled"
@@ -64,7 +59,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
             on_click=_write_folder,
             args=(view, run_labels, images, links),
         )
-    st.caption(explain_columns(bool(files)))
+    st.caption(_explain_columns(bool(files)))
     _show_written_folder(view)
     export_buttons.show_command(_export_command(view))
 
@@ -82,16 +77,23 @@ def _count_labels(run_labels: Labels, view: PredictionView) -> str:
     config = view.run.config_if_readable()
     is_continued = config and config.split_confirmed
     label_source = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
-    withheld = f" ({counts['withheld']:,} of them withheld from training)" if counts["withheld"] else ""
     sentences = [f"{counted(len(run_labels.images), nouns.of(view.run)('image'))}: {given_count:,} with {label_source}"]
-    sentences[0] += withheld
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
-    sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
-    return ", ".join(sentences) + "."
+    rejected = view.decisions.rejected
+    what = "marked as not a class" + ", not in the cluster or none of these" * bool(view.decisions.unlabeled)
+    sentences += [f"{counts['rejected']:,} {what}"] if counts["rejected"] else []
+    text = ", ".join(sentences) + "."
+    if counts["withheld"]:
+        text += f" The labels include {counts['withheld']:,} withheld ones. Training does not see them, so the table "
+        text += f"of clusters counts their {nouns.of(view.run)('images')}, too"
+        cluster_and_source = zip(run_labels.cluster.tolist(), run_labels.sources)
+        inside = sum(source == "withheld" and cluster in rejected for cluster, source in cluster_and_source)
+        text += f" ({inside:,} in clusters that are not a class)." if inside else "."
+    return text
 
 
-def explain_columns(has_files: bool) -> str:
+def _explain_columns(has_files: bool) -> str:
     """Explain the columns of the table that look alike or may be empty."""
     sentence = (
         "In the CSV file, `predicted` is the id that the network predicted, and `cluster` is the id after your merges "

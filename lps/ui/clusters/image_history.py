@@ -72,8 +72,8 @@ def show_image_history(view: PredictionView, images: Images | None, image: int) 
         return
     picture_column, facts_column = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
     if picture_column is not None:
-        thumbnail = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-        picture_column.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+        picture = thumbnails.square_picture(images, image, _PICTURE)
+        picture_column.image(picture, width="stretch", alt=say(f"Image {image}"))
     with facts_column, st.container(gap=None):
         _show_facts(view, images, image, row)
     moments = predictions.read_image_history(view, image)
@@ -81,11 +81,10 @@ def show_image_history(view: PredictionView, images: Images | None, image: int) 
     cluster = int(view.assigned[row])
     names = {c.id: view.title(c.id) for c in view.clusters}
     figure = line_charts.image_confidence(moments, cluster, thresholds, names, theme.current_palette())
-    figure.update_layout(uirevision=f"{view.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
     code = code_of("image_confidence", view.run, image) if epochs else ""
     alt = say(f"Confidence of image {image} over {counted(len(epochs), 'epoch')}")
-    plot(figure, "biography", alt, code=code)
+    plot(figure, "biography", alt, code=code, view=f"{view.run.id} {image}")
     _show_left_out_epochs(view)
     account = _describe_history(moments, cluster, find_adoption(moments, thresholds, view.split.classes.seen))
     st.caption(escape.markdown(say(" ".join(account))))
@@ -101,14 +100,14 @@ def show_image_pair(view: PredictionView, images: Images | None, pair: tuple[int
     for image, row, column in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
         with column, st.container(gap=None):
             if images is not None:
-                thumbnail = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-                st.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+                picture = thumbnails.square_picture(images, image, _PICTURE)
+                st.image(picture, width="stretch", alt=say(f"Image {image}"))
             _show_facts(view, images, image, row)
     moments_by_image = {say(f"Image {image}"): predictions.read_image_history(view, image) for image in pair}
     names = {c.id: view.title(c.id) for c in view.clusters}
     figure = line_charts.image_pair(moments_by_image, names, theme.current_palette())
-    figure.update_layout(uirevision=f"{view.run.id} {pair}")
-    plot(figure, "pair", say(f"Confidence of images {pair[0]} and {pair[1]} over the epochs"))
+    alt = say(f"Confidence of images {pair[0]} and {pair[1]} over the epochs")
+    plot(figure, "pair", alt, view=f"{view.run.id} {pair}")
     _show_left_out_epochs(view)
     st.caption(say(describe_shared_epochs(*moments_by_image.values())))
 
@@ -138,11 +137,11 @@ def _show_facts(view: PredictionView, images: Images | None, image: int, row: in
     truth, cluster, say = int(view.truth[row]), int(view.assigned[row]), nouns.of(view.run)
     facts = {
         say("Image"): str(image),
-        "Cluster": view.title(cluster),
-        "Confidence": f"{100 * view.network.confidence[row]:.0f} %",
+        "Cluster": view.title(cluster) + ", moved by you" * bool(view.is_moved[row]),
     }
     if view.network.predicted[row] != cluster:
-        facts["Predicted"] = str(view.network.predicted[row])
+        facts["Predicted"] = view.title(int(view.network.predicted[row]))
+    facts["Confidence"] = f"{100 * view.network.confidence[row]:.0f} %"
     facts["True class"] = view.class_name(truth) if truth >= 0 else "unknown"
     if images is not None and images.file_names:
         facts["File" if images.are_files else "Id"] = clean_line(images.file_names[image], 1000)

@@ -1,6 +1,7 @@
 """Name clusters: the controls beside the pictures of a cluster, and decisions made at other epochs."""
 
 import hashlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -8,14 +9,17 @@ from functools import partial
 import streamlit as st
 
 from lps.analysis import clusters, labels, naming
-from lps.datasets import Images
+from lps.scores import class_changes
+from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
+from lps.ui.clusters import assign_cluster, compare_clusters, naming_wizard, outcome, single_pictures, split_cluster
 from lps.ui.pictures import name_field, nouns, predictions
 from lps.ui.pictures.predictions import PredictionView
-from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
+from lps.ui.shared import click_errors, epoch_choice, escape, run_actions, url_fields
 from lps.wording import counted
 
+_REJECTED_AT = "rejected_at"  # in the session: when a cluster was marked as not a class
+_DOUBLE_CLICK_S = 1.0
 _RESULT_NOTE = "naming_note"  # what the last action had to say
 
 
@@ -25,10 +29,15 @@ def short_hash(text: str) -> str:
 
 
 def show_notices(view: PredictionView, entries: Sequence[Mapping]) -> None:
-    """Show the result of the last action, names given at other epochs, and a warning if predictions changed since."""
-    error_toasts.show_errors("naming")
+    """Show the result of the last action, what happened to classes and predictions since, and names of other epochs."""
+    click_errors.show_errors("naming")
     if note := st.session_state.pop(_RESULT_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
+    parent = predictions.read_parent(view)
+    if parent and (grown := class_changes.growth_in_words(parent.sizes_by_name(), view.sizes_by_name())):
+        sentence = f"Since {titles.run_label(parent.run)}, which this run continues: {nouns.of(view.run)(grown)}. "
+        sentence += "Labeled ones are counted, too. Look at the least confident ones: they may be of another class."
+        st.info(escape.markdown(sentence), icon=":material/trending_up:")
     current = naming.entries_in_effect(entries, view.epoch)
     if any(
         entry.get("snapshot") not in ("", None, labels.digest_of_predictions(view.network.predicted))
@@ -72,7 +81,7 @@ def _open_epoch(run: Run, epoch: int) -> None:
 
 
 def _copy_names(view: PredictionView, epoch: int) -> None:
-    with error_toasts.keep_errors("naming"):
+    with click_errors.keep_errors("naming"):
         decisions = naming.naming_of_epoch(naming.read_entries(view.run), epoch)
         old_predictions = predictions.read_assignment(view.run, epoch).predicted
         total, images = view.split.classes.total, view.split.unlabeled
@@ -96,7 +105,6 @@ def show_naming(
     entries: Sequence[Mapping],
     cluster: int,
     ticked: tuple[int, ...],
-    images: Images | None = None,
 ) -> None:
     """Show the controls of a cluster: name, merge, reject, split, move images, undo."""
     if view.run.is_recorded:
@@ -104,27 +112,33 @@ def show_naming(
         run_actions.offer_copy(view.run, "name clusters")
         return
     with st.container(key="naming", gap="small"):
-        open_next, merge = partial(_open_next, view, cluster), partial(_merge_clusters, view, cluster)
+        open_next, merge = partial(_open_next, view, cluster), partial(merge_clusters, view, cluster)
         name_field.ask_name(view, cluster, open_next, merge=merge)
-        if (
-            naming_wizard.is_on() or _next_unnamed_cluster(view, cluster) is not None
-        ):  # the last one's name is still to come
+        is_in_turn = is_naming_in_turn(view)
+        if is_in_turn or _next_unnamed_cluster(view, cluster) is not None:  # the last one's name is still to come
             naming_wizard.offer_wizard(partial(_open_first_unnamed, view, cluster))
-        naming_wizard.find_name_field(cluster)
+        naming_wizard.find_name_field(cluster, is_in_turn)
     _show_flags(view, cluster)  # not above the name, whose field would move from cluster to cluster
     _ask_merge(view, cluster, version=len(entries))
     _show_verdicts(view, cluster, ticked)
     if ticked:
-        assign_cluster.ask_target_cluster(view, ticked, f"place {len(entries)} {cluster}", without=cluster)
+        assign_cluster.ask_target_cluster(view, ticked, f"place {len(entries)} {cluster}", cluster)
         single_pictures.ask_verdict(view, cluster, ticked, _record_steps)
-    split_cluster.offer_split(view, cluster, ticked, images, len(entries), _open_new_cluster)
+    split_cluster.offer_split(view, cluster, len(entries))
     _show_steps(view, cluster, entries)
+
+
+def is_naming_in_turn(view: PredictionView) -> bool:
+    """Return whether clusters are named one by one: the switch is on, and a cluster is left to name."""
+    return naming_wizard.is_on() and _next_unnamed_cluster(view, -1) is not None
 
 
 def _open_next(view: PredictionView, cluster: int) -> None:
     next_cluster = _next_unnamed_cluster(view, cluster)
     if naming_wizard.is_on() and next_cluster is not None:
         _open_cluster(next_cluster)
+    elif next_cluster is None:
+        naming_wizard.switch_off()
 
 
 def _open_first_unnamed(view: PredictionView, cluster: int) -> None:
@@ -137,12 +151,12 @@ def _open_first_unnamed(view: PredictionView, cluster: int) -> None:
 
 def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:
     """Show the merge menu; it is reset with every `version`, after each decision."""
-    titles = {c.id: view.title(c.id) for c in view.clusters if c.id != cluster}
+    choices = {i: text for i, text in view.choices.items() if i != cluster}
     st.selectbox(
         "Merge into",
-        list(titles),
+        list(choices),
         index=None,
-        format_func=lambda target: titles.get(target, str(target)),
+        format_func=lambda target: choices.get(target, str(target)),
         key=f"merge {version} {cluster}",
         placeholder="Choose a cluster",
         on_change=_merge_cluster,
@@ -152,30 +166,34 @@ def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:
 
 def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> None:
     """Show the buttons that reject the cluster or some of its images."""
-    say = nouns.of(view.run)
+    say, is_rejected = nouns.of(view.run), cluster in view.decisions.rejected
     with st.container(horizontal=True, gap="small"):
-        rejected = cluster in view.decisions.rejected
-        st.button(
-            "Mark as a class" if rejected else "Mark as not a class",
-            key="reject",
-            icon=":material/undo:" if rejected else ":material/block:",
-            help=say("Images of a cluster that is not a class get no label"),
-            on_click=_record_steps,
-            args=(view, [{"do": "accept" if rejected else "reject", "id": cluster}]),
-        )
+        if is_rejected:
+            label, icon, help_text = "Mark as a class", ":material/undo:", "You can then name the cluster again"
+        else:
+            label, icon = "Mark as not a class", ":material/block:"
+            help_text = say("The images of the cluster stay unlabeled")
+        options = {"icon": icon, "help": help_text, "on_click": _change_rejection, "args": (view, cluster)}
+        st.button(label, key="reject", **options)
         count = counted(len(ticked), "chosen image") if ticked else "chosen images"
         st.button(
             say(f"Split off {count}"),
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
-            help=say("Moves the chosen images to a new cluster"),
+            help=say(f"Moves the chosen images to the new cluster {view.next_id()}"),
             on_click=_split_off,
-            args=(view, ticked),
+            args=(view, cluster, ticked),
         )
+        split_cluster.offer_similar(view, cluster, ticked)
+    if is_rejected:
+        st.caption(say("You marked this cluster as not a class, so its images stay unlabeled."))
+    elif not ticked:
+        st.caption(say("If you mark the cluster as not a class, its images stay unlabeled."))
     if not ticked:
-        hint = "To choose images, click the circle in their top right corner. You can then also move them to another"
-        st.caption(say(f"{hint} cluster."))
+        hint = "To choose images, click the circle in their top right corner; hold Shift to choose several in a row. "
+        hint += "Choose three of one class, and **Find similar** proposes more. "
+        st.caption(say(f"{hint}You can then also move them to another cluster."))
 
 
 def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) -> None:
@@ -190,7 +208,7 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
             icon=":material/undo:",
             disabled=not current,
             help=escape.markdown(f"Undoes: {last_decision}") if last_decision else "Nothing to undo at this epoch",
-            on_click=_undo_last,
+            on_click=outcome.undo_last,
             args=(view, len(decisions)),
         )
         if decisions:
@@ -202,16 +220,18 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
                 key="next_unnamed",
                 type="tertiary",
                 icon=":material/arrow_forward:",
-                on_click=_open_cluster,
+                on_click=_open_from_top,
                 args=(next_cluster,),
             )
 
 
 def _show_flags(view: PredictionView, cluster: int) -> None:
     about = next(c for c in view.clusters if c.id == cluster)
-    explanations = [clusters.explain_flag(flag, "below") for flag in about.flags]
+    flags = () if cluster in view.decisions.rejected else clusters.marks_of(about)
+    explanations = [clusters.explain_flag(flag, "below") for flag in flags]
     if explanations:
         st.caption("  \n".join(explanations))
+    compare_clusters.offer_comparison(view, cluster)
 
 
 def _next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
@@ -224,23 +244,47 @@ def _next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
 def _merge_cluster(view: PredictionView, cluster: int, key: str) -> None:
     into = st.session_state[key]
     if into is not None:
-        _merge_clusters(view, cluster, into)
+        merge_clusters(view, cluster, into)
 
 
-def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
+def merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
+    """Make a cluster a part of another one, and open that one or the next without a name."""
     if _record_steps(view, naming.merge_steps(view.decisions, cluster, into, view.defaults)):
+        outcome.keep_outcome(view, f"Cluster {view.title(cluster)} merged into cluster {view.title(into)}.", cluster)
         _open_cluster(into)
         if into in view.decisions.names or into in view.defaults:
             _open_next(view, cluster)
 
 
-def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
-    new_id = assign_cluster.next_cluster_id(view, view.decisions)
+def _change_rejection(view: PredictionView, cluster: int) -> None:
+    """Reject the cluster and go on as after a name, or take the rejection back.
+
+    The second click of a double click would meet the button of the next cluster, and does nothing.
+    """
+    if time.monotonic() - st.session_state.get(_REJECTED_AT, -math.inf) < _DOUBLE_CLICK_S:
+        return
+    is_rejected = cluster in view.decisions.rejected
+    if _record_steps(view, [{"do": "accept" if is_rejected else "reject", "id": cluster}]) and not is_rejected:
+        st.session_state[_REJECTED_AT] = time.monotonic()
+        sentence = f"Cluster {view.title(cluster)} is not a class; its images stay unlabeled."
+        outcome.keep_outcome(view, sentence, cluster)
+        _open_next(view, cluster)
+
+
+def _split_off(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> None:
+    new_id = view.next_id()
     if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new_id}]):
-        _open_new_cluster(new_id)
+        outcome.keep_outcome(view, f"{counted(len(ticked), 'image')} moved to cluster {new_id}.", cluster, ticked)
+        _open_cluster(new_id)
 
 
-def _open_new_cluster(cluster: int) -> None:
+def _open_from_top(cluster: int) -> None:
+    outcome.forget_outcome()
+    _open_cluster(cluster)
+    naming_wizard.request_scroll(outcome.CLUSTER)
+
+
+def open_new_cluster(cluster: int) -> None:
     """Open a cluster that was split off; its name field is far above the button that made it."""
     _open_cluster(cluster)
     naming_wizard.request_scroll()
@@ -268,20 +312,14 @@ def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:
 
 def _restore_state(view: PredictionView, key: str) -> None:
     name_field.forget_refusal()
-    with error_toasts.keep_errors("naming"):
+    with click_errors.keep_errors("naming"):
         naming.restore_state(view.run, view.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
-
-
-def _undo_last(view: PredictionView, seen: int) -> None:
-    name_field.forget_refusal()
-    with error_toasts.keep_errors("naming"):
-        naming.undo_last(view.run, view.epoch, seen)
 
 
 def _record_steps(view: PredictionView, steps: list[dict]) -> bool:
     """Record decisions; returns False and shows the reason if that fails."""
     name_field.forget_refusal()
-    with error_toasts.keep_errors("naming"):
+    with click_errors.keep_errors("naming"):
         name_field.record_steps(view, steps)
         return True
     return False

@@ -2,38 +2,52 @@
 
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 
 import streamlit as st
 
-KEY = "turn"  # of the switch, in the session and in the address
-_OPENED = "opened"  # in the address: another page opened the cluster, whose pictures are below the table
-_SCROLL = "naming_scroll"  # in the session: a new value brings the name field into sight
-_SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8")
+from lps.settings.parameters import text_of
+from lps.ui.server import components
+from lps.ui.shared import url_fields
 
-_mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, isolate_styles=False)
+KEY = "turn"  # of the switch, and in the address, so that a visit by the menu begins without it
+_OPENED = "opened"  # in the address: another page opened the cluster, whose pictures are below the table
+_SCROLL = "naming_scroll"  # in the session: (new value, container that comes into sight)
+_CARD = "naming"  # the container of the name field
+
+_mount = components.define_component("lps_naming_wizard", components.read_files(__file__, "naming_wizard.js"))
 
 
 def offer_wizard(on_change: Callable[[], None]) -> None:
     """Show the switch."""
+
+    def switch(is_on: bool) -> None:
+        url_fields.set_unless_default("false", KEY, text_of(is_on))
+        on_change()
+
     help_text = "When you have named a cluster, the next unnamed cluster opens. The table has only the novel clusters"
-    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text, on_change=on_change)
+    url_fields.draw_field(st.toggle, KEY, is_on(), switch, "Name clusters one by one", help=help_text)
 
 
-def find_name_field(cluster: int) -> None:
-    """Focus the name field of a newly opened cluster while the switch is on; scroll to it if that was requested."""
+def find_name_field(cluster: int, is_focused: bool) -> None:
+    """Focus the name field of a newly opened cluster if `is_focused`; scroll where `request_scroll` said."""
     if st.query_params.pop(_OPENED, None) == "true":
         request_scroll()
-    scroll = st.session_state.get(_SCROLL, "")
-    if is_on() or scroll:
-        _mount(key="naming_wizard", data={"cluster": cluster, "focus": is_on(), "scroll": scroll})
+    scroll, container = st.session_state.get(_SCROLL, ("", _CARD))
+    if is_focused or scroll:
+        target = ".st-key-naming input[type=text]" if container == _CARD else f".st-key-{container}"
+        _mount(key="naming_wizard", data={"cluster": cluster, "focus": is_focused, "scroll": scroll, "target": target})
 
 
-def request_scroll() -> None:
-    """Bring the name field into sight when the page is drawn next."""
-    st.session_state[_SCROLL] = secrets.token_hex(4)
+def request_scroll(container: str = _CARD) -> None:
+    """Bring the name field, or the container with this key, into sight when the page is drawn next."""
+    st.session_state[_SCROLL] = (secrets.token_hex(4), container)
 
 
 def is_on() -> bool:
-    """Return the state of the switch, or that in the URL before the switch exists."""
-    return bool(st.session_state.get(KEY, st.query_params.get(KEY) == "true"))
+    """Return the state of the switch."""
+    return st.query_params.get(KEY) == "true"
+
+
+def switch_off() -> None:
+    """Switch it off."""
+    url_fields.set_values(KEY, None)

@@ -3,18 +3,27 @@
 The URL stores run, epoch, cluster, truth (a class), order and image.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from lps.analysis import clusters, labels, naming
-from lps.analysis.clusters import FLAGS, Cluster
+from lps.analysis.clusters import FLAGS, UNJUDGED, UNJUDGED_TEXT, Cluster
 from lps.charts import confusion
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.store.runs import Run
-from lps.ui.clusters import exports, image_history, naming_wizard, single_pictures, split_cluster, training_on
+from lps.ui.clusters import (
+    compare_clusters,
+    exports,
+    image_history,
+    outcome,
+    single_pictures,
+    split_cluster,
+    training_on,
+)
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, nouns, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
@@ -30,7 +39,8 @@ _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Misplaced"}
-_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"}
+_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"} | dict.fromkeys(UNJUDGED, "gray")
+_FLAG_TEXTS = {flag: about.text for flag, about in FLAGS.items()} | dict.fromkeys(UNJUDGED, UNJUDGED_TEXT)
 _MATCHING = (
     "The matched class of a cluster is the class that is paired with it. Clusters and classes are paired one to one so "
     "that as many images as possible are correct. The accuracies use the same pairs. Because a class is paired with at "
@@ -59,25 +69,37 @@ def _show_clusters(runs: list[Run]) -> None:
     cluster = _chosen_cluster(view)
     _show_overview(view, cluster)
     images = _read_pictures(view)
+    with st.container(key=outcome.CLUSTER):
+        outcome.show_outcome(view, entries, partial(split_cluster.search_similar, view, cluster, are_moved=True))
+        _show_cluster(view, entries, cluster, images)
+    training_on.show_training_on(view)
+    exports.show_exports(view, images)
+
+
+def _show_cluster(view: PredictionView, entries: Sequence[Mapping], cluster: int, images: Images | None) -> None:
+    """Show the images of the open cluster, or what replaces them, beside the controls."""
     left, right = st.columns([5, 3], gap="medium")
     with left:
-        ticked = _show_sheet(view, cluster, images)
-        split_cluster.show_similar_images(view, cluster, images, len(entries))
+        about = view, cluster, images
+        is_sheet_replaced = (
+            split_cluster.show_similar_images(*about, len(entries), names.open_new_cluster)
+            or split_cluster.show_parts(*about, len(entries), names.open_new_cluster)
+            or compare_clusters.show_comparison(*about, partial(names.merge_clusters, view))
+        )
+        ticked = () if is_sheet_replaced else _show_sheet(*about)
     with right:
         with st.container(border=True):
-            names.show_naming(view, entries, cluster, ticked, images)
+            names.show_naming(view, entries, cluster, ticked)
         image = url_fields.read_number("image")
         with st.container(border=True):
             if len(ticked) == 2:
                 image_history.show_image_pair(view, images, ticked)
             elif image is None:
                 hint = "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
-                st.caption(nouns.of(run)(hint))
+                st.caption(nouns.of(view.run)(hint))
             else:
                 image_history.show_image_history(view, images, image)
-        _pick_size(nouns.of(run))  # not above the name: on a phone, the field for it has to stay near the top
-    training_on.show_training_on(view)
-    exports.show_exports(view, images)
+        _pick_size(nouns.of(view.run))  # not above the name: on a phone, the field for it has to stay near the top
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown
@@ -142,22 +164,25 @@ def _show_overview(view: PredictionView, cluster: int) -> None:
     """Show all clusters, as a table or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
         kind = url_fields.choose_one(
-            st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
+            st.segmented_control, "overview", "Overview", _OVERVIEWS, label_visibility="collapsed"
         )
         st.caption(_summarize_page(view), width="content")
     if kind == "table":
         _show_table(view, cluster)
+        if any(one.size and not one.flags and not one.is_trusted for one in view.clusters):
+            advice = "A cluster without a flag can be mixed, too. Look at the images of every cluster."
+            st.caption(nouns.of(view.run)(f"**No flag does not mean pure.** {advice}"))
     else:
         _show_confusion(view, cluster)
 
 
 def _summarize_page(view: PredictionView) -> str:
     """Describe the clusters of the epoch in one line."""
-    named = sum(c.id in view.decisions.names for c in view.clusters)
+    named = len(view.named_ids)
     unknown = int((view.truth < 0).sum())
     sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
     empty = sum(not cluster.size for cluster in view.clusters)
-    sentences[0] += f", {empty} of them without {nouns.of(view.run)('images')}" if empty else ""
+    sentences[0] += f", {empty} of them without any" if empty else ""
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
     if unknown:
@@ -197,13 +222,16 @@ def _show_table(view: PredictionView, cluster: int) -> None:
         on_select=lambda: _open_row(ids),
         selection_mode=["single-row-required", "single-cell"],
     )
+    if hidden := len(view.clusters) - len(rows):
+        clusters_text = f"{counted(hidden, 'cluster')} of classes with labels"
+        st.caption(f"While you name clusters one by one, the table hides {clusters_text}.")
 
 
 def _listed_clusters(view: PredictionView, cluster: int) -> list[Cluster]:
     """Return the clusters of the table: while they are named one by one, the novel ones, the open one in sight."""
     novel = [c for c in view.clusters if c.id not in view.defaults]
     row = next((row for row, c in enumerate(novel) if c.id == cluster), None)
-    if row is None or not naming_wizard.is_on():
+    if row is None or not names.is_naming_in_turn(view):
         return view.clusters
     start = row if row >= _TABLE_ROWS else 0
     return novel[start:] + novel[:start]
@@ -212,26 +240,33 @@ def _listed_clusters(view: PredictionView, cluster: int) -> list[Cluster]:
 def cluster_columns(view: PredictionView) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent, say = "%.0f %%", nouns.of(view.run)
-    marks = "\n\n".join(clusters.explain_flag(flag, "below") for flag in FLAGS)
+    about_flags = "\n\n".join(clusters.explain_flag(flag, "below") for flag in _FLAG_TEXTS)
     overlap = say(
-        f"How stable the cluster is: its largest overlap with a cluster of another epoch, averaged over the last "
-        f"{clusters.WINDOW} stored epochs. The overlap of two clusters is the number of images in both, divided by the "
-        "number of images in at least one of them. Clusters that you merged or split off have no value"
+        f"How stable the model's cluster is: its largest overlap with a cluster of another epoch, averaged over the "
+        f"last {clusters.WINDOW} stored epochs. The overlap of two clusters is the number of images in both, divided "
+        "by the number of images in at least one of them. Images that you moved count where the model put them. "
+        "Clusters that you made by a split or a merge have no value"
     )
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
     about_known = say("The labels that images of the cluster have. It says nothing about the images without a label")
-    about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
+    about_confidence = "Mean over the images of the cluster, without those that you moved to it. "
+    about_confidence = say(f"{about_confidence}{image_history.HELPS['Confidence']}")
     about_nearest = "The name, otherwise the id, of the most similar other cluster: the cosine similarity of the mean "
     about_nearest += "features of both clusters is the largest"
-    flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
+    about_labeled = say("Labeled images of the class; they are not among the images below")
+    flag_colors = list(map(_FLAG_COLORS.get, _FLAG_TEXTS))
+    flags = {"options": list(_FLAG_TEXTS), "color": flag_colors, "format_func": _FLAG_TEXTS.get}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
     is_known = {"hidden": not any(c.known and not c.is_trusted for c in view.clusters)}
 
     def of_class(cell: Callable[[Cluster], object]) -> Callable[[Cluster], object]:
         return lambda c: cell(c) if c.is_trusted else None
+
+    def labeled(c: Cluster) -> int | None:
+        return c.labeled if c.id in view.defaults else None
 
     longest = max(map(len, view.split.class_names), default=0)
     spare = min(80, 7 * max(0, longest - 9))  # pixels, for class names that are longer than "automobile"
@@ -249,12 +284,9 @@ def cluster_columns(view: PredictionView) -> list[Column]:
             pinned=True,
         ),
         Column("Name", lambda c: _name_in_table(view, c.id), "text", 78 + spare, about_name),
-        Column(
-            say("Images"), lambda c: c.size, "number", 62, say("Unlabeled images in the cluster"), format="localized"
-        ),
-        Column(
-            "Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag].text, **flags
-        ),
+        Column("Unlabeled", lambda c: c.size, "number", 70, say("Unlabeled images in the cluster"), format="localized"),
+        Column("Labeled", labeled, "number", 62, about_labeled, hidden=not view.defaults, format="localized"),
+        Column("Flags", lambda c: list(clusters.marks_of(c)), "chips", 118, about_flags, **flags),
         Column("Matched class", matched, "text", 98 + spare, about_matched, **classes),
         Column("Top class", top, "text", 72 + spare, "The most frequent true class in the cluster", **classes),
         Column(
@@ -313,13 +345,12 @@ def _show_confusion(view: PredictionView, selected: int) -> None:
     figure = confusion.figure(
         counts[order], rows, view.split.class_names[:width], seen, theme.current_palette(), marked
     )
-    figure.update_layout(uirevision=f"{view.run.id} {view.epoch}")
     say = nouns.of(view.run)
     alt = (
         f"{say('Counts of the images')} of {counted(counts.shape[1], 'true class')} in {counted(len(rows), 'cluster')}"
     )
     code = code_of("confusion", view.run, view.epoch)
-    clicked = plot(figure, "confusion", alt, clickable=True, code=code)
+    clicked = plot(figure, "confusion", alt, clickable=True, code=code, view=f"{view.run.id} {view.epoch}")
     titles = {view.clusters[i].id: title for i, title in zip(order, rows)}
     _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (selected, column))
     st.caption(
@@ -369,7 +400,7 @@ def _show_sheet(view: PredictionView, selected: int, images: Images | None) -> t
     if decisions := describe_classes(view, about):
         st.caption(decisions, help=say(_MATCHING))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        options = {"required": True, "label_visibility": "collapsed"}
+        options = {"label_visibility": "collapsed"}
         order = url_fields.choose_one(st.segmented_control, "order", "Order", orders, **options)
         if class_id is not None:
             filter_text = f"Only true class {view.class_name(class_id)}"
@@ -403,13 +434,10 @@ def _show_sheet(view: PredictionView, selected: int, images: Images | None) -> t
     )
     start = (number - 1) * PAGE
     st.caption(
-        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}. "
-        + say("The percentage is the network's confidence. Click an image to open it. Tick its circle to choose it; ")
-        + "hold Shift to choose several in a row."
+        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('unlabeled image'))}. "
+        "The percentage is how sure the model is of this cluster, not of a class."
     )
-    if choice.clicked is not None and choice.clicked != url_fields.read_number("image"):
-        url_fields.set_number("image", choice.clicked)
-        st.rerun()
+    url_fields.open_number("image", choice.clicked)
     return choice.ticked
 
 
@@ -433,19 +461,16 @@ def _keep_size(edge: int) -> None:
 def _heading_of_cluster(view: PredictionView, cluster_facts: Cluster) -> str:
     merged = view.decisions.parts(cluster_facts.id)
     joined = f" (merged with {', '.join(map(str, merged))})" if merged else ""
-    return f"Cluster {view.title(cluster_facts.id)}{joined}"
+    rejected = ": not a class" if cluster_facts.id in view.decisions.rejected else ""
+    return f"Cluster {view.title(cluster_facts.id)}{joined}{rejected}"
 
 
 def describe_classes(view: PredictionView, cluster_facts: Cluster) -> str:
     """Describe the class matched with a cluster, that class's share of it, and the most frequent class."""
     if not cluster_facts.is_trusted:
         return ""
-    of_what = (
-        "of the cluster's images"
-        if cluster_facts.known == cluster_facts.size
-        else "of the cluster's images whose class is known"
-    )
-    of_what = nouns.of(view.run)(of_what)
+    condition = "" if cluster_facts.known == cluster_facts.size else " whose class is known"
+    of_what = nouns.of(view.run)(f"of the cluster's images{condition}")
     sentence = f"Matched class: {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {of_what}."
     if cluster_facts.matched < 0:
         sentence = "No class is matched with this cluster, because other clusters fit the classes better."
@@ -461,7 +486,8 @@ def _bold_share(view: PredictionView, class_id: int, share: float) -> str:
 
 def _explain_empty_sheet(cluster_facts: Cluster, order: str) -> str:
     if not cluster_facts.size:
-        return "This cluster has no images."
+        labeled = f"; {cluster_facts.labeled:,} of its class have a label" if cluster_facts.labeled else ""
+        return f"This cluster has no unlabeled images{labeled}."
     return "No image in this cluster is known to be wrongly assigned." if order == "wrong" else "No images match."
 
 
@@ -472,8 +498,8 @@ def _ordered_rows(view: PredictionView, cluster_facts: Cluster, order: str, clas
         rows = rows[view.truth[rows] == class_id]
     elif order == "wrong":
         rows = rows[_is_wrong(view, cluster_facts, rows)]
-    confidence = view.network.confidence[rows]
-    return rows[np.argsort(confidence if order == "least" else -confidence, kind="stable")]
+    ordered = view.rows_by_confidence(rows)
+    return ordered[::-1] if order == "least" else ordered
 
 
 def _is_wrong(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
@@ -493,13 +519,9 @@ def _class_of(view: PredictionView, cluster_facts: Cluster) -> int:
     called = view.decisions.names.get(cluster_facts.id, "").casefold()
     if called:
         return names.index(called) if called in names else -1
-    return (
-        cluster_facts.id
-        if cluster_facts.id in view.defaults
-        else cluster_facts.majority
-        if cluster_facts.is_trusted
-        else -1
-    )
+    if cluster_facts.id in view.defaults:
+        return cluster_facts.id
+    return cluster_facts.majority if cluster_facts.is_trusted else -1
 
 
 def _make_tiles(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
@@ -508,11 +530,12 @@ def _make_tiles(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) 
     wrong = _is_wrong(view, cluster_facts, rows)
     for row, is_wrong in zip(rows.tolist(), wrong.tolist()):
         image, truth = int(view.split.unlabeled[row]), int(view.truth[row])
-        sure = f"{100 * view.network.confidence[row]:.0f} %"
+        sure = view.confidence_in_words(row)
         class_name = view.class_name(truth) if truth >= 0 else "unknown"
-        alt = f"{say('Image')} {image}, confidence {sure}, true class {class_name}"
+        alt = f"{say('Image')} {image}, {sure}, true class {class_name}"
         is_label = truth >= 0 and not cluster_facts.is_trusted
         class_lines = [f"label: {class_name}"] if is_label else [class_name] if is_wrong else []
-        lines = [sure, *class_lines, *filter(None, [single_pictures.verdict_on_image(view, image)])]
+        verdict = single_pictures.verdict_on_image(view, image)
+        lines = [sure.removeprefix("confidence "), *class_lines, *filter(None, [verdict])]
         tiles.append(Tile(image, "\n".join(lines), alt, is_wrong))
     return tiles

@@ -20,11 +20,11 @@ from lps.ui.shared import data_table, escape, select
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
-_RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
-_STARTS = {"weights": "Trained weights", "afresh": "Start weights"}
+_RULES = {"all": "All", "confident": "Confident", "looked-at": "Assigned by you"}
+_STARTS = {"weights": "The trained model", "afresh": "The beginning"}
 _ABOUT_LABELED = "Pictures that get this name as their label in the new run"
 _ABOUT_MERGED = "Clusters that you merged into this one"
-_KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
+_KEEP, _DISSOLVE, _MERGE = "Keep as novel class", "Not a class", "Merge into"
 _VISIT = "train_on_visit"
 _ASKED = "continue"  # in the address: the dialog opens at once
 
@@ -38,7 +38,9 @@ def show_training_on(view: PredictionView) -> None:
     unnamed_count = sum(c.size > 0 and c.id in unnamed and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
         is_ready = not view.decisions.gives_no_label
-        counts = [f"{counted(len(view.decisions.names), 'cluster')} with a name", f"{unnamed_count} without"]
+        rejected = view.decisions.rejected & set(view.ids.tolist())
+        counts = [f"{counted(len(view.named_ids), 'cluster')} with a name", f"{unnamed_count} without"]
+        counts += [f"{len(rejected)} marked as not a class"] * bool(rejected)
         for ids, noun in ((view.decisions.parents, "merged cluster"), (view.decisions.confirmed, "assigned picture")):
             counts += [counted(len(ids), noun)] * bool(ids)
         say = nouns.of(view.run)
@@ -62,7 +64,7 @@ def _ask_next_run(view: PredictionView) -> None:
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
     left_column, right_column = st.columns(2, gap="medium")
     rule = left_column.segmented_control(
-        say("Which pictures of named clusters become labeled"),
+        say("Which pictures get the name of their cluster as label"),
         list(_RULES),
         format_func=_RULES.get,
         key="train_on_labels",
@@ -70,14 +72,15 @@ def _ask_next_run(view: PredictionView) -> None:
         required=True,
     )
     start = right_column.segmented_control(
-        "Start from this run's",
+        "Start from",
         list(_STARTS),
         format_func=_STARTS.get,
         key="train_on_start",
         default="weights",
         required=True,
+        help="From the beginning, the new run trains as this run did, and forgets what this run has learned.",
     )
-    st.caption(say(f"{continued_training.RULES[rule].capitalize()}."))
+    left_column.caption(say(f"{continued_training.RULES[rule].capitalize()}."))
     threshold = continued_training.CONFIDENCE
     if rule == "confident":
         percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
@@ -114,14 +117,14 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
     about, labeled = say(_ABOUT_LABELED), {name.casefold(): count for name, count in planned.labeled.items()}
     columns = [
         Column("Name", lambda c: view.name(c.id)),
-        Column("Become labeled", lambda c: labeled.get(view.name(c.id).casefold(), 0), "number", help=about),
+        Column("Get the label", lambda c: labeled.get(view.name(c.id).casefold(), 0), "number", help=about),
         Column(say("Pictures"), lambda c: c.size, "number", help=say("Pictures of the cluster that have no label")),
         Column(
             "Merged in", lambda c: ", ".join(map(str, view.decisions.parts(c.id))), help=_ABOUT_MERGED, optional=True
         ),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
-    alt = say("For each name, the number of pictures that become labeled")
+    alt = say("For each name, the number of pictures that get it as label")
     data_table.show_data_table(columns, named, alt, max_rows=6)
     st.caption(say("A cluster without a flag can still be mixed: look at its pictures."))
 
@@ -129,8 +132,8 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
 def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
     """Return what happens to the clusters without a name, see `continued_training.plan_continued_training`.
 
-    By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
-    becomes confident of it.
+    By default, those that look mixed are not a class of the new run: trained as one class, a cluster of leftovers grows
+    and the model becomes confident of it.
     """
     unnamed_ids = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
     unnamed = [c for c in view.clusters if c.id in unnamed_ids and c.size]
@@ -164,10 +167,9 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
     )["In the new run"]
     st.caption(
         say(
-            "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join any other "
-            "class. "
+            "If a cluster is not a class, its pictures stay unlabeled and can join any class. This is the default for "
+            "clusters that look mixed or that you marked as not a class."
         )
-        + "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(unnamed, answers) if answer != _KEEP}
 

@@ -3,7 +3,7 @@
 Every choice is in the page's URL. Runs that cannot be read are named and left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
@@ -17,15 +17,19 @@ from lps.charts.group_tables import (
     SCORE_COLUMNS,
     Scoring,
     compare_command,
+    curve_colors,
     curve_groups,
     curve_table,
+    group_label,
     list_groupings,
     list_measurements,
     settings_table,
     tick_format,
 )
+from lps.files.atomic import fingerprint
 from lps.report import run_report
 from lps.scores.estimates import CONFIDENCE_TEXT, INTERVAL
+from lps.settings.config import Config
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import (
@@ -33,8 +37,10 @@ from lps.ui.shared import (
     escape,
     export_buttons,
     group_differences,
+    live_part,
     notices,
     page_head,
+    run_actions,
     scores,
     select,
     theme,
@@ -43,9 +49,10 @@ from lps.ui.shared import (
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 MAX_RUNS = 48  # runs that are compared without a choice: eleven methods with four seeds fit
+_TICK_S = 5.0  # while a run moves
 _BAND_LABELS = {"range": "Min to max", "std": "± std", "interval": CONFIDENCE_TEXT, "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
 _MAX_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
@@ -53,14 +60,12 @@ _MAX_LINES = 40  # of a table as text that is shown whole: no key scrolls a box 
 
 def main() -> None:
     """Draw the page."""
-    page_head.show_title("Compare")
-    runs = select.open_runs()
-    if page_head.are_all_missing(runs, "Compare"):
-        return
+    text = "There are no runs to compare yet."
+    runs = page_head.begin_page("Compare", text, ":material/balance:", "Launch the first ones")
     if not runs:
-        page_head.offer_launch("There are no runs to compare yet.", ":material/balance:", "Launch the first ones")
         return
     selected = _pick_runs(runs)
+    _follow_runs(runs, selected)
     scoring = scores.pick_scoring()
     scored, left_out = scores.score_all(selected, scoring)
     scores.show_left_out(left_out)
@@ -71,21 +76,25 @@ def main() -> None:
         return
     groups = group_tables.sorted_groups(scored)
     scores.show_table(groups)
-    reference = _show_baseline(groups)
+    reference = _show_baseline(groups, runs)
     _show_downloads(groups, reference, lambda: run_report.report_of_comparison(scored, left_out, scoring))
-    _show_runs(groups)
+    _show_runs(groups, select.run_names(runs))
     _show_published()
     _show_curves(scored)
     _show_differences(groups)
     _show_texts(groups, scoring, reference)
 
 
-def _show_baseline(groups: list[Group]) -> Group | None:
-    """Show every group against a baseline; returns the baseline."""
+def _show_baseline(groups: list[Group], runs: Sequence[Run]) -> Group | None:
+    """Show every group against a baseline; returns the baseline. runs: all, of which some may wait or train."""
     if len(groups) < 2:
         return None
     st.subheader("Are the differences significant?", anchor=False)
-    return group_differences.show_differences(groups, "against")
+
+    def read_waiting() -> list[Config]:
+        return [config for run in runs if run.state().is_moving and (config := run.config_if_readable())]
+
+    return group_differences.show_differences(groups, "against", read_waiting=read_waiting)
 
 
 # ---------------------------------------------------------------------------------------------------- choices
@@ -93,41 +102,40 @@ def _show_baseline(groups: list[Group]) -> Group | None:
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
     """Show a menu of runs; no choice means `default_runs`."""
-    run_by_id = {run.id: run for run in runs}
     states = {run.id: run.state().name for run in runs}
     usual = default_runs(runs, states)
-    selected = select.runs_of_address(runs)
-    with st.container(horizontal=True, gap="small"):
-        url_fields.draw_field(
-            st.multiselect,
-            "compared_runs",
-            [run.id for run in selected],
-            partial(url_fields.set_values, "run"),
-            "Runs",
-            list(run_by_id),
-            format_func=lambda name: f"{titles.run_label(run_by_id[name])} · {states[name]}",
-            placeholder=_describe_usual(len(usual)),
-            label_visibility="collapsed",
-        )
-        st.button("Read the runs again", icon=":material/refresh:", key="refresh", help="Read the runs again")
+    selected = select.pick_runs(runs, "compared_runs", "Choose runs")
+    if usual and not selected:
+        st.caption(_describe_usual(len(usual)))
     return selected or usual
+
+
+def _follow_runs(runs: Sequence[Run], selected: Sequence[Run]) -> None:
+    """Restart the page when a run changes its state, or a selected one has evaluated another epoch."""
+    active = [run for run in runs if run.state().is_moving]
+
+    def read_progress() -> list[tuple]:
+        return [(run.state().name, run in selected and fingerprint(run.snapshots)) for run in active]
+
+    if active:
+        live_part.restart_on_change(read_progress, _TICK_S)
 
 
 def _describe_usual(count: int) -> str:
     """Say which finished runs are compared without a choice."""
-    if not count:
-        return "Choose runs"
-    return f"{count} newest finished runs of a split" if count > 1 else "Newest finished run, alone in its split"
+    subject = f"the {count} newest finished runs of one split are" if count > 1 else "the newest finished run is"
+    return f"Nothing chosen: {subject} shown."
 
 
 def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
     """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MAX_RUNS`."""
     finished = select.default_group([run for run in runs if states[run.id] == "finished"])
-    settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
+    configs = {run: config for run in finished if (config := run.config_if_readable())}
+    split = next((config.split_settings() for config in configs.values()), {})
     groups: dict[str, list[Run]] = {}
-    for run, flat in settings.items():
-        if _split_settings(flat) == _split_settings(next(iter(settings.values()))):
-            shared_settings = {key: value for key, value in flat.items() if key not in run_scores.REPEATED}
+    for run, config in configs.items():
+        if config.split_settings() == split:
+            shared_settings = {key: value for key, value in config.flat().items() if key not in run_scores.REPEATED}
             groups.setdefault(str(shared_settings), []).append(run)
     selected: list[Run] = []
     for group in groups.values():
@@ -136,24 +144,26 @@ def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
     return selected
 
 
-def _split_settings(flat: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in flat.items() if key.startswith(("dataset", "split."))}
-
-
-def _show_runs(groups: list[Group]) -> None:
-    """Show every run of every group, with a link to its page."""
-    rows = [(group.label, member, "") for group in groups for member in group.members]
+def _show_runs(groups: list[Group], names: Mapping[str, str]) -> None:
+    """Show every run of every group, with a link to its page. names: by id of the run."""
+    rows = [(group_label(group), member, "") for group in groups for member in group.members]
     reason = "not used: another run has the same seed"
-    rows += [(group.label, member, reason) for group in groups for member in group.replaced]
+    rows += [(group_label(group), member, reason) for group in groups for member in group.replaced]
     with st.expander(f"Every run ({len(rows)})"):
-        data_table.show_data_table(_run_columns(), rows, "Every run of every group with its scores")
+        data_table.show_data_table(
+            _run_columns(rows, names),
+            rows,
+            "Every run of every group with its scores",
+        )
 
 
-def _run_columns() -> list[Column]:
-    """Return the columns of (label of the group, run, why it is not used)."""
-    link = {"display_text": r"run=(.*)$", "help": "Opens the run's own page"}
+def _run_columns(rows: Sequence[tuple[str, Scored, str]], names: Mapping[str, str]) -> list[Column]:
+    """Return the columns of (label of the group, run, why it is not used). names: by id of the run."""
+    run_ids = [member.run.id for _, member, _ in rows]
+    run_names = [names[run_id] for run_id in run_ids]
     columns = [
-        Column("Run", lambda row: f"live?run={row[1].run.id}", "link", **link),
+        Column("Run", run_names, "text", data_table.label_width(run_names)),
+        run_actions.open_column("compared_run_opened", [[run_id] for run_id in run_ids]),
         Column("Group", lambda row: row[0]),
         Column("Seed", lambda row: row[1].config.seed),
         Column("Epoch", lambda row: row[1].epoch),
@@ -192,7 +202,7 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         by = url_fields.choose_one(
             st.selectbox, "by", "One curve per", list_groupings([m.config for m in scored]), width=230
         )
-        band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_LABELS, required=True)
+        band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_LABELS)
     members = curve_groups(scored, by)
     tables = {
         label: curve_table([histories[m.run.id] for m in group_members], name, band)
@@ -201,11 +211,12 @@ def _show_curves(scored: Sequence[Scored]) -> None:
     curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     if curves:
         epochs = max(int(curve.table.index[-1]) for curve in curves)
-        figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), theme.current_palette())
-        figure.update_layout(uirevision=f"{name} {by} {' '.join(histories)}")
+        colors, pinned = theme.current_palette(), theme.pinned_colors()
+        color_by_curve = curve_colors(members, scored, colors, pinned)
+        figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), colors, color_by_curve)
         alt = f"{measures[name]} of {counted(len(curves), 'group')} of runs over the epochs"
-        code = code_of("curves", [member.run for member in scored], name, by, band)
-        plot(figure, "curves_of_groups", alt, code=code, highlight=True)
+        code = code_of("curves", [member.run for member in scored], name, by, band, pinned=pinned or None)
+        plot(figure, "curves_of_groups", alt, code=code, highlight=True, view=f"{name} {by} {' '.join(histories)}")
     st.caption(" ".join(_explain_curves(name, members, tables, band)))
 
 
@@ -218,7 +229,9 @@ def _explain_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], b
     band_texts["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
     sentences = ["Each line is the mean of n runs at each epoch.", band_texts.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
-        sentences.append("As recorded during training: protocol ORCA; seen accuracy as each method defines it.")
+        sentences.append(
+            "As recorded during training by the default protocol; seen accuracy as each method defines it."
+        )
     pooled = [
         label
         for label, group_members in members.items()
@@ -243,12 +256,20 @@ def _show_differences(groups: list[Group]) -> None:
     st.subheader("Settings that differ", anchor=False)
     if len(groups) == 1:
         st.caption("There is only one group: its runs differ only in the seed.")
+        _show_settings(groups)
         return
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns = [scores.label_column(groups), *columns]
     data_table.show_data_table(columns, groups, "The settings in which the groups differ", max_rows=len(groups))
     st.caption("A setting that only some methods have is listed if at least one run changes it from the default.")
+    _show_settings(groups)
+
+
+def _show_settings(groups: list[Group]) -> None:
+    """Show the settings of the rows, which the tables to download have too."""
+    notes = score_tables.notes_on_settings(groups)
+    st.caption("  \n".join(escape.markdown(f"{capitalized(note)}.") for note in notes))
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
@@ -259,15 +280,9 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
     with st.container(horizontal=True, gap="small"):
         export_buttons.offer_report(report, "comparison")
         for text_format, (format_name, ending) in _FILES.items():
-            st.download_button(
-                f"Download {format_name}",
-                score_tables.format_table(groups, text_format, reference),
-                file_name=f"comparison.{ending}",
-                mime="text/csv" if text_format == "csv" else "text/plain",
-                key=f"download_{text_format}",
-                on_click="ignore",
-                icon=":material/download:",
-            )
+            make_table = partial(score_tables.format_table, groups, text_format, reference)
+            label, key = f"Download {format_name}", f"download_{text_format}"
+            export_buttons.offer_download(label, make_table, f"comparison.{ending}", key)
 
 
 def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) -> None:

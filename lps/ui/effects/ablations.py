@@ -75,7 +75,7 @@ def find_waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) 
 
 
 def _variant_columns(table: ablation.AblationTable, pending: set[str]) -> list[Column]:
-    """Return the columns of the variants; a variant without a run says so."""
+    """Return the columns of the variants; the cells of a variant without a run say why."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
         reason = "in progress" if row.name in pending else "not run"

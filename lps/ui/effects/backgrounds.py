@@ -12,7 +12,7 @@ from lps.wording import counted
 
 
 def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
-    """Return the chosen background, by default the one with most values; without a choice, describe it."""
+    """Return the chosen background, by default the first; without a choice, describe it."""
     descriptions, shared = describe_backgrounds(backgrounds), describe_changes(backgrounds)[0][1]
     if len(backgrounds) > 1:
         labels = {background.id: text for background, text in zip(backgrounds, descriptions)}

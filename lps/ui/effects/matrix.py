@@ -19,7 +19,7 @@ from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import describe_fixed_settings, find_waiting_cells, pick_background
 from lps.ui.shared import escape, group_differences, theme, url_fields
-from lps.ui.shared.plot import code_of, plot
+from lps.ui.shared.plot import plot
 
 
 def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
@@ -34,12 +34,10 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     pending = find_waiting_cells(background, waiting)
     marked = _marked_cell(down, across)
     figure = effect_charts.matrix(down, across, background.groups, pending, measure, theme.current_palette(), marked)
-    figure.update_layout(uirevision=f"{rows} {columns} {background.id}")
     alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
-    runs = [member.run for member in background.members]
-    scoring = group_differences.scoring_of(list(background.groups.values()))
-    code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
-    clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
+    code = group_differences.code_of_scored("setting_matrix", background.members, rows, columns, measure)
+    view = f"{rows} {columns} {background.id}"
+    clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code, view=view)
     if clicked is not None:
         _open_cell(down, across, clicked)
     _show_cells(background, down, across, marked, pending)

@@ -15,28 +15,28 @@ from lps.settings.catalog import method_info
 from lps.settings.config import Config
 from lps.studies import sweeps
 from lps.studies.sweeps import Item, Sweep
-from lps.ui.shared import error_toasts, escape, select
+from lps.ui.forms import start_runs
+from lps.ui.shared import click_errors, escape, select
 from lps.wording import counted
 
 NAME = "effects"  # of the sweep whose tag the runs carry
-ASKED, _STARTED = "missing_asked", "missing_started"
+_STARTED = "missing_started"
 
 
 def start_requested() -> None:
     """Start the runs that were requested by a click; call this at the top of the page."""
-    configs = st.session_state.pop(ASKED, None)
-    if not configs:
-        return
-    with error_toasts.keep_errors("effects"):
-        sweeps.check_sweep(configs)
-        st.session_state[_STARTED] = sweeps.start_sweep(
-            Sweep(NAME, tuple(_plan_items(configs))), select.runs_root()
-        ).items
+    start_runs.start_requested("effects", _start_runs)
+
+
+def _start_runs(*configs: Config) -> None:
+    sweeps.check_sweep(configs)
+    sweep = Sweep(NAME, tuple(_plan_items(configs)))
+    st.session_state[_STARTED] = sweeps.start_sweep(sweep, select.runs_root()).items
 
 
 def show_started() -> None:
     """Show the result of the click, once."""
-    error_toasts.show_errors("effects")
+    click_errors.show_errors("effects")
     items = st.session_state.pop(_STARTED, ())
     if not items:
         return
@@ -66,9 +66,9 @@ def plan_missing_runs(configs: Sequence[Config]) -> list[Item]:
 
 def show_start_button(key: str, label: str, configs: Sequence[Config], primary: bool = False) -> None:
     """Show a button that starts the missing runs of `configs`."""
-    kind = "primary" if primary else "secondary"
-    icon = ":material/rocket_launch:"
-    st.button(label, key=f"missing_{key}", on_click=_request_start, args=(tuple(configs),), type=kind, icon=icon)
+    request = {"on_click": start_runs.request_start, "args": ("effects", *configs)}
+    options = {"type": "primary" if primary else "secondary", "icon": ":material/rocket_launch:"}
+    st.button(label, key=f"missing_{key}", **request, **options)
 
 
 def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
@@ -76,12 +76,10 @@ def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
     missing = [item for item in items if item.action != "exists"]
     method = method_info(items[0].config.method).title
     subject = escape.markdown(f"{method} with {about}")
-    sentences = [f"**{counted(len(missing), 'run')}** would start: {subject}, {_list_seeds(missing)};"]
-    sentences = (
-        [*sentences, f"all other settings are as in the other runs.{cost}"]
-        if missing
-        else [f"**{escape.markdown(about)}**:"]
-    )
+    sentences = [f"**{escape.markdown(about)}**:"]
+    if missing:
+        head = f"**{counted(len(missing), 'run')}** would start: {subject}, {_list_seeds(missing)};"
+        sentences = [head, f"all other settings are as in the other runs.{cost}"]
     for action, singular, plural in (
         ("resumed", "with the state {} is resumed", "with the state {} are resumed"),
         ("exists", "exists and is {}", "exist and are {}"),
@@ -91,10 +89,6 @@ def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
             f"{counted(n, 'run')} {(singular if n == 1 else plural).format(state)}." for state, n in states.items()
         ]
     return " ".join(sentences)
-
-
-def _request_start(configs: tuple[Config, ...]) -> None:
-    st.session_state[ASKED] = configs
 
 
 def _plan_items(configs: Sequence[Config]) -> list[Item]:

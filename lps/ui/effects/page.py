@@ -13,7 +13,7 @@ import streamlit as st
 
 from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
-from lps.analysis.main_effects import MainEffect, find_reversal, main_effects
+from lps.analysis.main_effects import MainEffect, main_effects
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import effect_charts
@@ -39,11 +39,12 @@ from lps.ui.shared import (
     url_fields,
 )
 from lps.ui.shared.data_table import Column
-from lps.ui.shared.plot import code_of, plot
+from lps.ui.shared.plot import plot
 from lps.wording import counted, percent
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
 _MAX_ASSOCIATED = 3  # pairs of settings that are named
+_EFFECT_DIGITS = 2  # of a score: effects that are equal in whole points are not ranked
 _MAX_BARS = 8  # settings in the chart of main effects
 MAX_AXES = 7  # side by side with names that can be read
 
@@ -73,6 +74,7 @@ def main() -> None:
     if selection is None:
         _show_empty(runs)
         return
+    page_head.link_sweeps([*selection.finished, *selection.unfinished])
     scoring = _pick_scoring()
     scored = _score_runs(selection, scoring)
     if not scored:
@@ -86,7 +88,8 @@ def main() -> None:
         _show_unvaried(scored)
         ablations.show_ablation(scored, selection.waiting)
         return
-    _show_main_effects(scored, varied, selection)
+    effect_list = main_effects(scored, selection.measure)
+    _show_main_effects(scored, effect_list, varied, selection)
     st.space("small")
     view = url_fields.choose_one(st.segmented_control, "view", "More", _list_views(), label_visibility="collapsed")
     if view == "lines":
@@ -94,7 +97,7 @@ def main() -> None:
     elif view == "ablation":
         ablations.show_ablation(scored, selection.waiting)
     else:
-        _show_setting(scored, varied, selection.measure)
+        _show_setting(scored, effect_list, varied, selection.measure, selection.waiting)
 
 
 def _requested_runs() -> list[Run]:
@@ -144,12 +147,13 @@ def _list_views() -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- main effects
 
 
-def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], selection: _SplitRuns) -> None:
+def _show_main_effects(
+    scored: Sequence[Scored], effect_list: Sequence[MainEffect], varied: Mapping[str, list], selection: _SplitRuns
+) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
-    effect_list = main_effects(scored, selection.measure)
-    sentence = group_differences.describe_main_effects(effect_list, selection.measure)
-    reversal = group_differences.describe_reversal(find_reversal(scored, selection.measure))
-    text = f"{sentence} {reversal}" if sentence else "No two runs differ in exactly one setting."
+    text = "No two runs differ in exactly one setting."
+    if effect_list:
+        text = group_differences.describe_effects(scored, selection.measure)
     st.markdown(f"{_explain_waiting(selection)} {text}".strip())
     if len(varied) < 2:
         return
@@ -172,20 +176,15 @@ def _explain_waiting(selection: _SplitRuns) -> str:
 
 def _show_bars(scored: Sequence[Scored], effect_list: Sequence[MainEffect], measure: str) -> None:
     alt = "; ".join(f"{item.setting} {effect_charts.effect_in_points(item)}" for item in effect_list)
-    scoring = group_differences.scoring_of([Group("", tuple(scored))])
-    code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
-    plot(
-        effect_charts.main_effects(effect_list, theme.current_palette()),
-        "effect_main",
-        f"Main effects: {alt}",
-        code=code,
-    )
+    figure = effect_charts.main_effects(effect_list, theme.current_palette())
+    code = group_differences.code_of_scored("main_effects", scored, measure)
+    plot(figure, "effect_main", f"Main effects: {alt}", code=code)
     seeds = sorted({item.seeds for item in effect_list})
     number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
     st.caption(
         f"{MEASURES[measure]}: a bar shows how it changes if only this setting changes (mean over pairs of runs, "
         f"n = {number} {'seed' if seeds[-1] == 1 else 'seeds'}). For a setting with several values, the pair with the "
-        "largest difference is shown; its interval is corrected for the number of pairs."
+        "largest difference is shown. The interval in brackets is corrected for the number of pairs."
     )
 
 
@@ -235,8 +234,7 @@ def _pick_split(runs: Sequence[Run]) -> _SplitRuns | None:
 
 def _split_key(config: Config) -> str:
     """Return a key that is equal for runs with the same data and split settings."""
-    flat = config.flat()
-    return json.dumps({key: flat[key] for key in flat if key.startswith(("dataset", "split."))})
+    return json.dumps(config.split_settings())
 
 
 def _count_setups(configs: Sequence[Config]) -> int:
@@ -336,15 +334,23 @@ def _show_unvaried(scored: Sequence[Scored]) -> None:
 # ---------------------------------------------------------------------------------------------------- one setting
 
 
-def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure: str) -> None:
-    """Plot the effect of one setting within one background, and offer missing runs."""
+def _show_setting(
+    scored: Sequence[Scored],
+    effect_list: Sequence[MainEffect],
+    varied: Mapping[str, list],
+    measure: str,
+    waiting: Sequence[Config],
+) -> None:
+    """Plot the effect of one setting within one background, by default the largest, and offer missing runs."""
     st.subheader("One setting", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         configs = [member.config for member in scored]
-        order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
+        by_cells = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
+        order = [*(item.setting for item in effect_list), *by_cells]
         labels = {key: f"{key} · {len(varied[key])} values" for key in order}
         setting = url_fields.choose_one(st.selectbox, "setting", "Setting", labels, width=300)
         backgrounds = effects.find_backgrounds(scored, [setting])
+        backgrounds.sort(key=lambda background: -round(background.spread(measure), _EFFECT_DIGITS))
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
     if answer_sentence := group_differences.name_best_value(
@@ -355,12 +361,10 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     published, reasons = effects.paper_curve(background.members[0], setting)
     axis_with_paper = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
     figure = effect_charts.curves(axis_with_paper, axis.values, groups, published, theme.current_palette())
-    figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Accuracy on seen, novel and all classes, and the gap, for {len(groups)} values of {setting}"
     if len(groups) > 1:
-        scoring = group_differences.scoring_of(list(groups.values()))
-        code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
-        plot(figure, "effect_curves", alt, code=code)
+        code = group_differences.code_of_scored("setting_curves", background.members, setting)
+        plot(figure, "effect_curves", alt, code=code, view=f"{setting} {background.id}")
     st.caption(" ".join(_explain_curves(axis, axis_with_paper, groups, len(backgrounds), reasons)))
     with st.expander("Table of these numbers"):
         data_table.show_data_table(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
@@ -368,7 +372,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
     usual = named.get(background.config.defaults().get(setting))
-    group_differences.show_differences(list(named.values()), "against", usual)
+    group_differences.show_differences(list(named.values()), "against", usual, lambda: waiting)
     lacking = [(value,) for value in varied[setting] if value not in groups]
     _offer_missing_runs(background, lacking)
 
@@ -446,8 +450,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     if importances:
         alt = ", ".join(f"{item.setting} {percent(item.share)}" for item in importances)
         figure = effect_charts.importance(importances, theme.current_palette())
-        scoring = group_differences.scoring_of([Group("", tuple(scored))])
-        code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)
+        code = group_differences.code_of_scored("setting_importance", scored, measure)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
     st.caption("  \n".join(_explain_importance(scored, left_out)))
 
@@ -461,11 +464,9 @@ def _show_lines(
         return
     axes = _pick_axes(varied, names_by_importance)
     figure = effect_charts.parallel(measured_runs, axes, measure, theme.current_palette())
-    figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(measured_runs)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
-    scoring = group_differences.scoring_of([Group("", tuple(measured_runs))])
-    code = code_of("setting_lines", [member.run for member in measured_runs], list(axes), measure, **scoring)
-    plot(figure, "effect_parallel", alt, code=code)
+    code = group_differences.code_of_scored("setting_lines", measured_runs, list(axes), measure)
+    plot(figure, "effect_parallel", alt, code=code, view=f"{' '.join(axes)} {measure}")
     st.caption(
         f"One line per run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis "
         "to filter runs; drag a name to move its axis."

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.analysis.labels import cluster_names
 from lps.charts import explain_charts
 from lps.charts.event_log import History
 from lps.errors import UserError
@@ -114,7 +113,6 @@ def _pick_source(labels: dict[str, str]) -> str:
         "Predicted shares",
         list(labels),
         format_func=lambda key: labels.get(key, key),
-        required=True,
         label_visibility="collapsed",
     )
     return source
@@ -252,11 +250,7 @@ def method_title(method: str) -> str:
 
 def class_names(run: Run, count: int) -> list[str]:
     """Return the name of every class id below `count`; numbers if the split cannot be read."""
-    try:
-        split = points.read_partition(run).split
-        names = cluster_names(run, split) if read_history(run).is_blind else list(split.class_names)
-    except UserError:
-        names = []
+    names = points.class_names(run)
     return names[:count] + [str(class_id) for class_id in range(len(names), count)]
 
 
@@ -311,10 +305,9 @@ def _show_distribution(belief: ClassEstimate) -> None:
     figure = explain_charts.shares(
         belief.shares, belief.seen, belief.names, theme.current_palette(), prior=belief.prior
     )
-    figure.update_layout(uirevision=str(belief.run and belief.run.id))
     alt = f"Share of the model's guesses for each of {belief.classes} classes, compared with the prior"
     code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""
-    plot(figure, "explain_shares", alt, code=code)
+    plot(figure, "explain_shares", alt, code=code, view=belief.run.id if belief.run else "")
     sorting_note = (
         " Classes are sorted by share; hover to see their names." if belief.classes > explain_charts.SORTED_FROM else ""
     )

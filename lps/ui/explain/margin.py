@@ -30,7 +30,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
     with left:
         usual = str(belief.settings["kl_direction"])
         order = {name: _DIRECTIONS[name] for name in sorted(_DIRECTIONS, key=lambda name: name != usual)}
-        direction = url_fields.choose_one(st.segmented_control, "kl", "The margin uses", order, required=True)
+        direction = url_fields.choose_one(st.segmented_control, "kl", "The margin uses", order)
     with right:
         prior = _pick_prior(belief)
     divergences = {
@@ -63,7 +63,7 @@ def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
     offered = {name: label for name, label in _PRIORS.items() if name == "equal" or shares[name] is not None}
     if len(offered) == 1:
         return None
-    picked = url_fields.choose_one(st.segmented_control, "prior", "Prior", offered, required=True)
+    picked = url_fields.choose_one(st.segmented_control, "prior", "Prior", offered)
     return shares.get(picked)
 
 
@@ -176,12 +176,9 @@ def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
         return None
     if any(name in st.query_params for name in ("kl", "prior")):
         return None
-    recorded_margin = belief.history.vector("margin", belief.epoch)
-    return (
-        recorded_margin
-        if recorded_margin is not None and len(recorded_margin) == belief.classes and np.isfinite(recorded_margin).all()
-        else None
-    )
+    margins = belief.history.vector("margin", belief.epoch)
+    is_complete = margins is not None and len(margins) == belief.classes and np.isfinite(margins).all()
+    return margins if is_complete else None
 
 
 def _margin_formula(

@@ -99,11 +99,10 @@ def show_objective(belief: ClassEstimate) -> None:
     with right:
         if working:
             bars = {_find_term(name).name: value for name, value in working.items()}
-            figure = explain_charts.waterfall(bars, total, theme.current_palette()).update_layout(
-                uirevision=belief.run.id
-            )
+            figure = explain_charts.waterfall(bars, total, theme.current_palette())
             described = ", ".join(f"{name} {value:.2f}" for name, value in bars.items())
-            plot(figure, "explain_terms", f"Terms of the objective in epoch {epoch}: {described}; total {total:.2f}")
+            alt = f"Terms of the objective in epoch {epoch}: {described}; total {total:.2f}"
+            plot(figure, "explain_terms", alt, view=belief.run.id)
     if belief.method == "":
         st.caption(
             "The settings of this run cannot be read; the formulas below are those of LPS with default settings."

@@ -7,7 +7,7 @@ from lps.ui.explain import distribution, margin, objective, plane, thresholds, w
 from lps.ui.shared import live_part, page_head, select
 from lps.ui.shared.history import read_history
 
-_TICK_S = 2.0  # between two looks at a growing run
+_TICK_S = 2.0  # between two readings of a running run
 
 
 def main() -> None:
@@ -56,5 +56,4 @@ def _show_question(question: str) -> None:
 def _follow_run(belief: distribution.ClassEstimate) -> None:
     """While the newest epoch of an active run is shown, move on to each new epoch."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
-        run, shown_epoch = belief.run, read_history(belief.run).last_epoch
-        live_part.wait_for_end(lambda: read_history(run).last_epoch, lambda newest: newest == shown_epoch, _TICK_S)
+        live_part.restart_on_change(lambda: read_history(belief.run).last_epoch, _TICK_S)

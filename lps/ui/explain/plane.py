@@ -4,17 +4,13 @@ It minimizes the objective of LPS (`plane_training.js`; a test compares it with 
 classifier on made-up points. The server does nothing while it runs.
 """
 
-from pathlib import Path
-
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
 from lps.settings import catalog
+from lps.ui.server import components
 
-_FOLDER = Path(__file__).parent
-TRAINING, _VIEW, _STYLE = (
-    (_FOLDER / name).read_text(encoding="utf-8") for name in ("plane_training.js", "plane_view.js", "plane.css")
-)
+TRAINING = components.read_files(__file__, "plane_training.js")
 _OF_LPS = (
     "margin_scale", "temperature", "threshold_seen", "threshold_novel_start", "threshold_novel_end",
     "pseudo_label_weight", "unsupervised_weight",
@@ -27,8 +23,8 @@ _WORLD = {
 }  # fmt: skip
 _ABOUT = (  # 95 %: as in the recorded study
     "The classifier gives novel points a number, not a name. Each number is paired with one novel class so that as "
-    "many points as possible are correct. On 40 new sets of points, we trained once with the margin (C = 10) and "
-    "once without it. These are the shares of correct novel points, with 95 % intervals of their difference. Entropy "
+    "many points as possible match. On 40 new sets of points, we trained once with the margin (C = 10) and "
+    "once without it. These are the novel accuracies, with 95 % intervals of their difference. Entropy "
     "weight 0.25: 78 % with the margin, 44 % without (+23 to +46 points). Entropy weight 1: 78 % with the margin, "
     "76 % without (−5 to +9 points, so the difference may be chance). No entropy term: 44 % with the margin, 33 % "
     "without (+4 to +18 points). Margin and entropy term do a similar job here. To see their effect on pictures, "
@@ -70,14 +66,15 @@ def _render_html() -> str:
     return f"""<div class="lps-plane"><div class="lps-plane-body">
 <canvas class="lps-plane-canvas" role="img" aria-label="{alt}"></canvas>
 <div class="lps-plane-side">
-{_render_bar("seen", "Seen, correct")}
-{_render_bar("novel", "Novel, correct")}
+{_render_bar("seen", "Seen accuracy")}
+{_render_bar("novel", "Novel accuracy")}
 {_render_bar("guesses", "Guesses for seen classes (dashed: equal shares)", '<div class="lps-plane-fair"></div>')}
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
 <div class="lps-plane-quiet">Margin of every class</div></div>
+<div class="lps-plane-dials">
 {render_slider("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), settings["margin_scale"])}
-{render_slider("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), settings["entropy_weight"])}
+{render_slider("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), settings["entropy_weight"])}</div>
 <div class="lps-plane-buttons"><button class="lps-plane-play" type="button">Play</button>
 <button class="lps-plane-new" type="button">Other points</button>
 <span class="lps-plane-quiet lps-plane-step"></span></div>
@@ -110,10 +107,9 @@ def _class_color(k: int) -> str:
 
 _COLORS = {name: (getattr(LIGHT, name), getattr(DARK, name)) for name in ("seen", "novel", "ink", "muted", "grid")}
 VARIABLES = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in _COLORS.items())
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_plane",
-    html=_render_html(),
-    css=f".lps-plane {{ {VARIABLES} --track: var(--grid); }}\n{_STYLE}",
-    js=f"{TRAINING}\n{_VIEW}",
-    isolate_styles=False,
+    components.read_files(__file__, "plane_training.js", "plane_view.js"),
+    f".lps-plane {{ {VARIABLES} --track: var(--grid); }}\n{components.read_files(__file__, 'plane.css')}",
+    _render_html(),
 )

@@ -156,8 +156,8 @@ function begin(root, settings) {
     const [own, other] = state.runs.map((run) => run.judged);
     state.isPlaying = false;
     find("said").textContent =
-      `After ${settings.steps} steps, ${percent(own.novel)} of the novel points are correct (without the margin: ` +
-      `${percent(other.novel)}). Of the seen points, ${percent(own.seen)} are correct (without the margin: ${percent(other.seen)}).`;
+      `After ${settings.steps} steps, novel accuracy is ${percent(own.novel)} (without the margin: ${percent(other.novel)}), ` +
+      `seen accuracy ${percent(own.seen)} (without the margin: ${percent(other.seen)}).`;
   }
 
   find("play").onclick = () => {

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.charts import explain_charts
-from lps.charts.event_log import History
+from lps.charts.event_log import History, planned_epochs
 from lps.errors import UserError
 from lps.scores import margin_math
 from lps.scores.purity import Adoption, adoption
@@ -74,7 +74,7 @@ def _read_thresholds(belief: ClassEstimate) -> dict[str, pd.Series]:
     recorded = {group: history.column(f"threshold/{group}") for group in _GROUPS}
     if belief.method != "lps":
         return {group: values for group, values in recorded.items() if len(values)}
-    epochs = max(_planned_epochs(belief.run), history.last_epoch)
+    epochs = planned_epochs(belief.run, history)
     index = np.arange(1, epochs + 1)
     progress = margin_math.done_in_epoch(index, epochs, settings["threshold_clock"])
     planned = {
@@ -85,13 +85,6 @@ def _read_thresholds(belief: ClassEstimate) -> dict[str, pd.Series]:
         ),
     }
     return {group: recorded[group].combine_first(planned[group]) for group in _GROUPS}
-
-
-def _planned_epochs(run: Run) -> int:
-    try:
-        return run.config().epochs
-    except UserError:
-        return 0
 
 
 def _threshold_formula(progress: float, start: float, end: float, value: float) -> str:
@@ -123,12 +116,8 @@ def _describe_thresholds(now: dict[str, float], time_text: str) -> str:
 
 def _plot_thresholds(threshold_by_group, passed, now: float, x_end: float, view: str) -> None:
     figure = explain_charts.thresholds(threshold_by_group, passed, now, x_end, theme.current_palette())
-    figure.update_layout(uirevision=view)
-    plot(
-        figure,
-        "explain_thresholds",
-        "Confidence thresholds of seen and novel predictions over the run, and the shares of guesses that reach them",
-    )
+    alt = "Confidence thresholds of seen and novel predictions over the run, and the shares of guesses that reach them"
+    plot(figure, "explain_thresholds", alt, view=view)
     if any(len(values) for values in passed.values()):
         st.caption(
             "The solid line is the threshold. The dotted line is the share of guesses that reach it during training."
@@ -162,18 +151,16 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
 
 def count_passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
     """Return the predictions that reach the thresholds `now` after an epoch; raises `UserError` for a missing file."""
-    path = run.snapshots / f"epoch-{epoch:04d}.npz"
-    try:
-        status = path.stat()
-    except OSError:
-        raise UserError("snapshot", f"the snapshot of epoch {epoch} was not saved") from None
-    return _compute_passing(str(run.folder), epoch, (status.st_mtime_ns, status.st_size), tuple(sorted(now.items())))
+    snapshot_key = points.key_of_snapshot(run, epoch)
+    if snapshot_key[1] is None:
+        raise UserError("snapshot", f"the snapshot of epoch {epoch} was not saved")
+    return _compute_passing(str(run.folder), snapshot_key, tuple(sorted(now.items())))
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
-def _compute_passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Adoption]:
+def _compute_passing(folder: str, snapshot_key, thresholds: tuple) -> dict[str, Adoption]:
     run = Run(Path(folder))
-    path = run.snapshots / f"epoch-{epoch:04d}.npz"
+    path = run.snapshots / f"epoch-{snapshot_key[0]:04d}.npz"
     stored = snapshots.read_arrays(path, ("predicted", "confidence"))
     partition = points.read_partition(run)
     predicted, confidence = stored["predicted"], stored["confidence"]
@@ -191,11 +178,9 @@ def describe_purity(groups: dict[str, Adoption]) -> str:
         for group, adoption in groups.items()
         if adoption.purity is not None
     ]
-    return (
-        f"Among the guesses that reach their threshold, {' and '.join(purities)} are correct."
-        if purities
-        else "The true classes are not known."
-    )
+    if not purities:
+        return "The true classes are not known."
+    return f"Among the guesses that reach their threshold, {' and '.join(purities)} are correct."
 
 
 def _describe_groups(groups: dict[str, Adoption]) -> str:

@@ -4,20 +4,15 @@ It trains a linear head; tests compare it with `lps/methods/lps.py` and with the
 not trained. The server sends features and splits once.
 """
 
-from pathlib import Path
-
 import streamlit as st
 
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.ui.explain import digit_features, plane
+from lps.ui.server import components
 from lps.ui.shared.history import read_history
 
-_FOLDER = Path(__file__).parent
-_TRAINING, _VIEW, _STYLE = (
-    (_FOLDER / name).read_text(encoding="utf-8") for name in ("what_if_training.js", "what_if_view.js", "what_if.css")
-)
-TRAINING = f"{plane.TRAINING}\n{_TRAINING}"
+TRAINING = f"{plane.TRAINING}\n{components.read_files(__file__, 'what_if_training.js')}"
 _CLASSES = 10
 _SEEN = 5
 _HEAD = {
@@ -103,7 +98,7 @@ def _render_html() -> str:
 <span class="lps-plane-quiet lps-whatif-step"></span></div>
 <p class="lps-whatif-said" aria-live="polite">Your browser trains twice: without the margin, then with these values.</p>
 </div><div class="lps-whatif-charts">
-{_render_chart("shares", "Right, in %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
+{_render_chart("shares", "Accuracy, %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
 {_render_chart("kl", "KL: how uneven the guesses are", ("kl",), ("1", "0.5", "0"), {"kl": "KL"})}
 <div class="lps-plane-quiet lps-whatif-steps"><span>step 0</span><span></span></div>
 </div></div>
@@ -128,10 +123,9 @@ def _render_chart(
 <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="{title}">{grid}{lines}</svg></div></div>"""
 
 
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_what_if",
-    html=_render_html(),
-    css=f".lps-whatif {{ {plane.VARIABLES} --track: var(--grid); }}\n{_STYLE}",
-    js=f"{TRAINING}\n{_VIEW}",
-    isolate_styles=False,
+    f"{TRAINING}\n{components.read_files(__file__, 'what_if_view.js')}",
+    f".lps-whatif {{ {plane.VARIABLES} --track: var(--grid); }}\n{components.read_files(__file__, 'what_if.css')}",
+    _render_html(),
 )

@@ -108,8 +108,8 @@ function begin(root, { settings, pictures, runs }) {
   // ------------------------------------------------------------------------------------------------- words and table
 
   function ended(training) {
-    const { seen, novel, gap, kl } = training.points.at(-1);
-    const points = Math.round(100 * gap);
+    const { seen, novel, kl } = training.points.at(-1);
+    const points = parseInt(percent(seen)) - parseInt(percent(novel)); // as a reader subtracts them
     return `seen ${percent(seen)}, novel ${percent(novel)}, gap ${points} ${Math.abs(points) === 1 ? "point" : "points"}, KL ${kl.toFixed(2)}`;
   }
 

@@ -13,7 +13,7 @@ from lps.scheduler import background_jobs, class_count, overview
 from lps.scheduler.background_jobs import BackgroundJob
 from lps.settings import cli_args
 from lps.ui.forms import fields, form
-from lps.ui.shared import error_toasts, escape, live_part
+from lps.ui.shared import click_errors, escape, live_part
 from lps.wording import ago, capitalized
 
 _WAIT_S = 1.0
@@ -57,7 +57,7 @@ def _offer_cancel(job: BackgroundJob) -> None:
 
 
 def _cancel_job(job: BackgroundJob) -> None:
-    with error_toasts.toast_errors():
+    with click_errors.toast_errors():
         background_jobs.cancel_job(job)
 
 

@@ -21,12 +21,12 @@ from lps.studies.audit_files import KINDS, Audited, Doubt
 from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import frames, nouns
 from lps.ui.pictures.frames import Frame
-from lps.ui.shared import escape, select
+from lps.ui.shared import click_errors, escape, select
 from lps.wording import ago, capitalized, counted
 
-_PER_CLICK = 5  # findings of a kind that are shown, and that each click adds
-_MAX_PICTURES = 6  # pictures of one
-_MAX_DECISIONS = 20  # that are listed
+_PER_CLICK = 5  # findings of a kind that are shown at first, and that each click adds
+_MAX_PICTURES = 6  # pictures of a finding
+_MAX_DECISIONS = 20  # decisions that are listed
 _SIZE = 72  # pixels
 _LONGEST = 22  # characters below a picture
 
@@ -51,8 +51,7 @@ def show_data_check(config: Config | None) -> None:
     outcome = "working" if job.state == "working" else _count_findings(open_findings)
     title = say("Is something wrong with the pictures?") + f" · {outcome}" * bool(outcome)
     with st.expander(title, key="checks"):
-        if problem := st.session_state.pop("check_problem", ""):
-            fields.show_error_or_help(problem)
+        click_errors.show_errors("check")
         if job.state == "working":
             background_work.wait_for_work(path, "The check continues after you close this page.")
         elif findings is None:
@@ -182,14 +181,13 @@ def _list_choices(finding: Doubt, keys: Sequence[Key]) -> list[tuple[str, str, s
 
 def _record_decision(config: Config, action: str, pictures: list[Key], label: str, reason: str) -> None:
     """Record a decision (callback)."""
-    _try_change(lambda: audit_files.record_finding_decision(config, action, pictures, label=label, why=reason))
+    with click_errors.keep_errors("check"):
+        audit_files.record_finding_decision(config, action, pictures, label=label, why=reason)
 
 
-def _try_change(act: Callable[[], object]) -> None:
-    try:
-        act()
-    except UserError as error:
-        st.session_state["check_problem"] = str(error)
+def _undo_decision(config: Config, number: int) -> None:
+    with click_errors.keep_errors("check"):
+        audit_files.undo_finding_decision(config, number)
 
 
 def _show_decisions(config: Config) -> None:
@@ -203,8 +201,7 @@ def _show_decisions(config: Config) -> None:
             age = ago(max(0.0, time.time() - entry.get("time", time.time())))
             st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {age}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
-                      on_click=_try_change,
-                      args=(lambda n=number: audit_files.undo_finding_decision(config, n),))  # fmt: skip
+                      on_click=_undo_decision, args=(config, number))  # fmt: skip
     if len(log_entries) > _MAX_DECISIONS:
         st.caption(
             f"and {counted(len(log_entries) - _MAX_DECISIONS, 'older decision')}. To list them, run "

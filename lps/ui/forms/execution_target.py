@@ -45,11 +45,9 @@ class ExecutionTarget:
     @property
     def words(self) -> list[str]:
         """Return the job options as command line arguments."""
-        return (
-            []
-            if self.on is None
-            else cli_args.option_words(**{"on": self.on.executor, self.on.executor: self.on.texts()})
-        )
+        if self.on is None:
+            return []
+        return cli_args.option_words(**{"on": self.on.executor, self.on.executor: self.on.texts()})
 
     def without(self, name: str) -> str:
         """Return why a job has no retries or priorities of this machine's queue."""
@@ -101,8 +99,8 @@ def show_target(is_several: bool = False) -> None:
     if len(titles) == 1:
         return
     target, stored_options = read_target(), st.session_state.get(_STORED_TARGET, {})
-    widget_options = {"format_func": titles.get, "required": True}
-    _draw_stored_field(st.segmented_control, "on", target.name or "here", "Where", list(titles), **widget_options)
+    place = target.name or "here"
+    _draw_stored_field(st.segmented_control, "on", place, "Where", list(titles), format_func=titles.get)
     if not target.name:
         return
     options = executors.EXECUTORS[target.name].OPTIONS

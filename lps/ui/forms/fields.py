@@ -20,7 +20,6 @@ from lps.settings.catalog import MethodInfo
 from lps.settings.config import parameters, recipe
 from lps.settings.parameters import Parameter, text_of
 from lps.store import titles
-from lps.store.run_folders import find_run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
 from lps.ui.shared import escape, select, url_fields
@@ -79,7 +78,7 @@ def show_title() -> None:
             st.button(
                 "Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep_draft, args=(Draft(),)
             )
-        options = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
+        options = {"format_func": _VIEWS.get, "label_visibility": "collapsed"}
         url_fields.draw_field(
             st.segmented_control,
             "form:view",
@@ -105,11 +104,8 @@ def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]
         with field_grid() if are_single else st.container():
             for title, members in run_of_groups:
                 with st.container():
-                    st.markdown(
-                        group_heading(
-                            f"**{escape.markdown(title or 'More settings of this method')}**", members, errors
-                        )
-                    )
+                    heading = f"**{escape.markdown(title or 'More settings of this method')}**"
+                    st.markdown(" · ".join(filter(None, [heading, _count_changes(members, errors)])))
                     show_grid(members, errors)
 
 
@@ -216,7 +212,7 @@ def choose_effort() -> None:
     url_fields.draw_field(
         st.segmented_control, "form:effort", current_draft().effort,
         lambda effort: keep_draft(current_draft().with_effort(effort)),
-        "Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0], required=True,
+        "Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0],
     )  # fmt: skip
     st.caption(_EFFORTS[current_draft().effort][1])
 
@@ -293,11 +289,25 @@ def _store_view(name: str) -> None:
     url_fields.set_values("view", None if name == "simple" else name)
 
 
-def group_heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
-    """Return the heading of a group of settings, with the number of changed and of invalid settings."""
+@contextmanager
+def group_box(title: str, key: str, members: list[Parameter], errors: Mapping[str, str]) -> Iterator[bool]:
+    """Draw the settings of a group in a box that opens; gives whether it is open, since a closed one draws nothing.
+
+    The number of changed and of invalid settings is below the box: a box with another label is another one, closed.
+    """
+    with st.container(gap="xxsmall"):
+        box = st.expander(title, key=f"group:{key}", on_change="rerun")
+        with box:
+            yield bool(box.open)
+        if counts := _count_changes(members, errors):
+            st.caption(counts)
+
+
+def _count_changes(members: list[Parameter], errors: Mapping[str, str]) -> str:
+    """Return the number of changed and of invalid settings, as markdown."""
     names = {member.name for member in members}
     changed, wrong = len(names & current_draft().texts.keys()), len(names & errors.keys())
-    parts = [title, f"**{changed} changed**" if changed else "", f":red[{wrong} to correct]" if wrong else ""]
+    parts = [f"**{changed} changed**" if changed else "", f":red[{wrong} to correct]" if wrong else ""]
     return " · ".join(filter(None, parts))
 
 
@@ -308,7 +318,7 @@ def _show_widget(parameter: Parameter, label: str, text: str, key: str, store: C
     if parameter.kind == "bool":
         url_fields.draw_field(st.toggle, key, text == "true", lambda new: store(text_of(new)), label, **options)
     elif titles and sum(map(len, titles)) <= _SIDE_BY_SIDE:
-        options |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, titles))).get}
+        options["format_func"] = dict(zip(choices, map(escape.markdown, titles))).get
         url_fields.draw_field(st.segmented_control, key, text, store, label, choices, **options)
     elif titles:
         url_fields.draw_field(st.selectbox, key, text, store, label, choices, format_func=parameter.shown, **options)
@@ -328,8 +338,11 @@ def _draft_from_query() -> tuple[Draft, list[str]]:
     if "clone" not in query:
         return form.draft_from_link(query)
     try:
-        run = find_run(select.runs_root(), query["clone"][-1], by_path=False)
-        return form.change_settings(form.draft_from_config(run.config(), run.meta()["name"]), query.get("set", []))
+        run = select.find_run(query["clone"][-1])
+        name, changes = run.meta()["name"], query.get("set", [])
+        if titles.is_of_sweep(name, run.config()) and any(change.startswith("seed=") for change in changes):
+            name = ""  # it names the other seed
+        return form.change_settings(form.draft_from_config(run.config(), name), changes)
     except UserError as error:
         return Draft(), [f"This run cannot be copied. {form.error_sentence(error)}"]
 
@@ -383,15 +396,10 @@ def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
     return "  \n".join(f"**{escape.markdown(title)}**: {meaning}" for title, meaning in meanings.items())
 
 
-def ask_seeds(kind: str, usual: str, about: str) -> str:
-    """Return what was typed for the seeds. kind: "sweep" or "search"."""
-    return url_fields.text_field("Seeds", f"{kind}_seeds", usual, help=about)
-
-
 def ask_name(kind: str, verb: str, max_chars: int) -> str:
-    """Return the name of the sweep or search. kind: see `ask_seeds`; verb: "covers", for its help."""
-    help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after "
-    help_text += f"what it {verb}"
+    """Return the name of the sweep or search. kind: "sweep" or "search"; verb: "covers", for its help."""
+    help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after what "
+    help_text += f"it {verb}"
     return url_fields.text_field("Name", f"{kind}_name", max_chars=max_chars, placeholder="Automatic", help=help_text)
 
 
@@ -421,7 +429,7 @@ def ask_fixed(
         name,
         menu_of_settings(parameters_by_name),
         usual,
-        placeholder="None: all other settings have their defaults",
+        placeholder="None: all other settings, such as epochs, have their defaults",
     )
     with field_grid(width):
         for key in selected:

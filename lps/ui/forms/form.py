@@ -18,15 +18,23 @@ from lps.settings import catalog, cli_args, recipes
 from lps.settings import config as settings
 from lps.settings.config import GROUPS, Config, configure, parameters
 from lps.settings.parameters import Parameter, text_of
+from lps.store import titles
+from lps.ui.shared import escape
 from lps.wording import capitalized
 
-OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
+# Keys that the page asks for outside the groups of settings.
+OWN_PLACE = ("dataset", "method", "seed", "device", "epochs")
 NONE = text_of(None)
 LINK_KEYS = ("dataset", "method", "seeds", "name")  # in the address of the page, beside `set`
-_CHOSEN = {"dataset": "dataset", "method": "method", "seeds": "seed"}  # of these, those that are settings
-_LEADING = ("features", "network.name")  # other settings' defaults follow from these, which are told first
+_CHOSEN = {
+    "dataset": "dataset",
+    "method": "method",
+    "seeds": "seed",
+}  # key of the link -> setting
+_LEADING = ("features", "network.name")  # defaults of other settings depend on these, so they are read first
 _MAXIMUM_SEEDS = 32
-_EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # as a summary says them
+_MAX_CHANGED = 4  # settings that the summary names
+_EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # in a summary
 _LABELS = {
     "split.rule": "How labels are drawn",
     "split.seed": "Split seed",
@@ -357,10 +365,12 @@ def summarize_launch(draft: Draft, reading: FormReading) -> str:
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
     effort = draft.effort
-    changed_keys = reading.values.keys() - recipes.training_efforts(draft.dataset).get(effort, {}).keys()
-    changed = f" · {len(changed_keys)} changed" if changed_keys else ""
+    own_keys = recipes.training_efforts(draft.dataset).get(effort, {}).keys()
+    changed = [titles.setting_in_words(key, value) for key, value in reading.values.items() if key not in own_keys]
+    more = f" and {len(changed) - _MAX_CHANGED} more" if len(changed) > _MAX_CHANGED else ""
+    changed_text = f" · changed: {escape.markdown(', '.join(changed[:_MAX_CHANGED]))}{more}" if changed else ""
     dataset = ", ".join([draft.dataset, *_EFFORTS.get(effort, ())])
-    return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed}"
+    return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed_text}"
 
 
 def blocked_by(errors: Mapping[str, str], dataset: str = "") -> str:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.tables.saved_views import SavedViews
-from lps.ui.shared import error_toasts, escape, url_fields
+from lps.ui.shared import click_errors, escape, url_fields
 
 _FIELD_KEYS = {"find", "hidden"}
 _DEFAULT_VIEW = "usual"  # what the page begins with, where something has this name
@@ -41,19 +41,19 @@ def show_view_menu(views: SavedViews, label: str) -> None:
             help_text = f"The view {_DEFAULT_VIEW} opens when you visit the page"
             st.text_input("Save view as", key="view_name", max_chars=60, help=help_text, width=220)
             st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_save_view, args=(views,))
-        error_toasts.show_errors("kept")
+        click_errors.show_errors("kept")
         st.caption("Link to the current view")
         st.code(url_fields.page_link(), language=None, wrap_lines=True)
 
 
 def _save_view(views: SavedViews) -> None:
-    query = {key: st.query_params.get_all(key) for key in st.query_params}
-    with error_toasts.keep_errors("kept"):
+    query = url_fields.read_address()
+    with click_errors.keep_errors("kept"):
         if not query:
             raise UserError("keep", "this is the default view; filter the list or change a choice before you save")
         views.save(st.session_state["view_name"], query)
 
 
 def _delete_view(views: SavedViews, name: str) -> None:
-    with error_toasts.keep_errors("kept"):
+    with click_errors.keep_errors("kept"):
         views.delete(name)

@@ -15,7 +15,7 @@ from lps.scheduler.submit import RunRequest
 from lps.settings.config import Config
 from lps.ui.forms import execution_target
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import error_toasts, select
+from lps.ui.shared import click_errors, select
 
 
 def show_start_button(label: str, page: str, **options) -> None:
@@ -42,10 +42,10 @@ def request_start(page: str, *arguments) -> None:
 def start_requested(page: str, begin: Callable[..., str | None]) -> str | None:
     """Call `begin` if a start was requested since the last run of the script; returns its result.
 
-    Returns None without a request or on failure; `error_toasts.show_errors(page)` shows the reason of a failure.
+    Returns None without a request or on failure; `click_errors.show_errors(page)` shows the reason of a failure.
     """
     arguments = take_request(page)
-    with error_toasts.keep_errors(page):
+    with click_errors.keep_errors(page):
         return begin(*arguments) if arguments else None
 
 

@@ -2,9 +2,10 @@
 
 import time
 from calendar import timegm
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -12,15 +13,15 @@ from lps.charts import drawings, event_log
 from lps.cluster import executors
 from lps.errors import UserError
 from lps.scheduler import costs, queue, run_actions
-from lps.settings.config import Config, configure
+from lps.settings.config import configure
 from lps.store import titles
-from lps.store.run_folders import TRASH_DAYS, delete_run, find_run
+from lps.store.run_folders import TRASH_DAYS, delete_run, recorded_runs
 from lps.store.run_progress import read_progress
 from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, start_runs
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, live_part, recordings, select, theme, time_estimates
+from lps.ui.shared import click_errors, escape, live_part, recordings, select, theme, time_estimates
 from lps.ui.shared import history as shared_history
 from lps.ui.shared.run_actions import LABELS, action_label, ask_name
 from lps.wording import ago, counted
@@ -53,7 +54,8 @@ class _ListedRun:
 
     run: Run
     state: State
-    subject: str  # data set, method, seed
+    name: str  # that of menus
+    subject: str  # its title without its name; "" if its settings cannot be read
     age: str
     seen: list[float | None]
     novel: list[float | None]
@@ -63,19 +65,20 @@ class _ListedRun:
     progress: str
 
 
-def _read_row(run: Run, listed_runs: Sequence[Run] = ()) -> _ListedRun:
-    """Return the row of a run, whatever the condition of its folder. listed_runs: all runs of the list."""
+def _read_row(run: Run, name: str) -> _ListedRun:
+    """Return the row of a run, whatever the condition of its folder."""
     state = run.state()
     config = run.config_if_readable()
     if config is None:
-        return _ListedRun(run, state, "", _age_of_run(run), [], [], {}, 0, None, "")
+        return _ListedRun(run, state, name, "", _describe_age(run), [], [], {}, 0, None, "")
     history = shared_history.read_history(run)
     phase_share, progress = _describe_progress(run, state, config.epochs, history.last_epoch)
     return _ListedRun(
         run=run,
         state=state,
-        subject=_describe_subject(run, config, listed_runs),
-        age=_age_of_run(run),
+        name=name,
+        subject=titles.run_subject(run) if RUN_ID.fullmatch(run.id) else run.id,
+        age=_describe_age(run, history.last_time if state.is_over else None),
         seen=_epoch_series(history, "accuracy/seen"),
         novel=_epoch_series(history, "accuracy/novel"),
         accuracy={group: history.last(f"accuracy/{group}") for group in ("seen", "novel", "all")},
@@ -83,21 +86,6 @@ def _read_row(run: Run, listed_runs: Sequence[Run] = ()) -> _ListedRun:
         phase_share=phase_share,
         progress=progress,
     )
-
-
-def _describe_subject(run: Run, config: Config, listed_runs: Sequence[Run]) -> str:
-    """Return data set, method, seed and changed settings.
-
-    Of a run on own pictures, only the settings in which the listed runs on these pictures differ.
-    """
-    changed = titles.changed_settings(run)
-    if titles.looks_in_own_data(run, config):
-        configs = [(other, other.config_if_readable()) for other in listed_runs]
-        twins = [other for other, settings in configs if settings and settings.dataset_path == config.dataset_path]
-        varied = titles.changed_settings(run, twins) if len(twins) > 1 else []
-        changed = dict.fromkeys([titles.setting_in_words("split.num_novel", config.split_num_novel), *varied])
-    data = titles.data_of(run, config.dataset)
-    return titles.default_title(config.method, data, config.seed, titles.without_paths([*changed]))
 
 
 def main() -> None:
@@ -120,6 +108,7 @@ def main() -> None:
     recordings_gallery.show_gallery(is_brief=has_runs)
     if not has_runs:
         _show_list()
+    theme.redraw_on_change()
 
 
 def _start_demo() -> None:
@@ -162,7 +151,7 @@ def _draw_card(title: str, text: str) -> Iterator[None]:
 
 
 def _demo_duration() -> str:
-    with suppress(UserError):  # a click on the demo says what is wrong
+    with suppress(UserError):  # a click on the button shows the error
         duration = time_estimates.estimate_run(configure(demo.SETTINGS))
         if duration and not costs.is_unknown(duration):
             return f" Each run takes about {costs.span_in_words(duration)}{costs.wide_reason(duration)}."
@@ -182,7 +171,8 @@ def _show_list() -> None:
         options = {"width": _PAGES_WIDTH, "key": "page", "bind": "query-params"}
         page_number = min(st.pagination(pages, **options), pages) if pages > 1 else 1
     shown_runs = runs[(page_number - 1) * _PER_PAGE : page_number * _PER_PAGE]
-    live_part.follow_changes(lambda: shown_runs, select.any_moves, _show_rows, interval_s=2)
+    show_rows = partial(_show_rows, select.run_names([*runs, *recorded_runs()]))
+    live_part.follow_changes(lambda: shown_runs, select.any_moves, show_rows, interval_s=2)
 
 
 def _show_nothing(hidden: int = 0) -> None:
@@ -199,20 +189,20 @@ def _show_question() -> None:
     action, run_id = st.session_state.pop("home_question", (None, None))
     if action is None:
         return
-    with error_toasts.toast_errors():
-        run = find_run(select.runs_root(), run_id, by_path=False)
+    with click_errors.toast_errors():
+        run = select.find_run(run_id)
         {"rename": ask_name, "delete": _ask_delete}[action](run)
 
 
-def _show_rows(runs: list[Run]) -> None:
+def _show_rows(names: Mapping[str, str], runs: list[Run]) -> None:
     for run in runs:
-        _show_row(_read_row(run, runs))
+        _show_row(_read_row(run, names[run.id]))
 
 
 def _show_row(listed_run: _ListedRun) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{listed_run.run.id}"):
         with st.container(gap="xxsmall", width="stretch"):
-            st.markdown(f"**{escape.markdown(_title_of_row(listed_run))}**")
+            st.markdown(f"**{escape.markdown(listed_run.name)}**")
             st.markdown(_describe_row(listed_run))
             if listed_run.state.reason and listed_run.state.name in ("failed", "crashed", "unknown", "unreadable"):
                 st.markdown(f":small[:red[{escape.markdown(listed_run.state.reason)}]]")
@@ -220,9 +210,8 @@ def _show_row(listed_run: _ListedRun) -> None:
                 st.progress(listed_run.phase_share)
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if listed_run.subject:
-                if listed_run.phase_share is not None or any(
-                    value is not None for value in listed_run.accuracy.values()
-                ):
+                has_accuracy = any(value is not None for value in listed_run.accuracy.values())
+                if has_accuracy or listed_run.phase_share is not None:
                     _show_accuracies(listed_run)  # of a run that is over without truth there are none
                 st.page_link("pages/live.py", label="Open", query_params={"run": listed_run.run.id})
             _show_menu(listed_run)
@@ -231,18 +220,10 @@ def _show_row(listed_run: _ListedRun) -> None:
 def _describe_row(listed_run: _ListedRun) -> str:
     """Return state, subject, progress and age of a run as one line of markdown."""
     state_label, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
-    subject = escape.markdown(listed_run.subject) if _title_of_row(listed_run) != listed_run.subject else ""
+    subject = escape.markdown(listed_run.subject) if titles.given_name(listed_run.run) else ""
     details = " · ".join(filter(None, [subject, listed_run.progress, listed_run.age]))
-    return (
-        f":{color}-badge[{icon} {state_label}] :small[:gray[{details}]]"
-        if details
-        else f":{color}-badge[{icon} {state_label}]"
-    )
-
-
-def _title_of_row(listed_run: _ListedRun) -> str:
-    """Return the name that the user gave the run, otherwise its subject, otherwise its folder."""
-    return titles.given_name(listed_run.run) or listed_run.subject or listed_run.run.id
+    badge = f":{color}-badge[{icon} {state_label}]"
+    return f"{badge} :small[:gray[{details}]]" if details else badge
 
 
 def _show_accuracies(listed_run: _ListedRun) -> None:
@@ -274,7 +255,7 @@ def _run_action(action: str, run: Run) -> None:
     if action in ("rename", "delete"):
         st.session_state["home_question"] = (action, run.id)
         st.rerun()
-    with error_toasts.toast_errors():
+    with click_errors.toast_errors():
         run_actions.ACTS[action](run)
         st.rerun()
 
@@ -284,7 +265,7 @@ def _ask_delete(run: Run) -> None:
     name = escape.markdown(titles.run_label(run))
     st.markdown(f"**{name}** moves to the trash. You can restore it on the page Runs for {TRASH_DAYS} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
-        error_toasts.try_change(lambda: delete_run(run))
+        click_errors.try_change(lambda: delete_run(run))
 
 
 def _epoch_series(history: event_log.History, name: str) -> list[float | None]:
@@ -308,16 +289,19 @@ def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> 
         return 1.0, "Finishing: evaluating and saving"
     phase = time_estimates.PHASES.get(progress.phase, "Preparing")
     position = f", {progress.epoch or 0:.0f} of {counted(progress.epochs, 'epoch')}" if progress.epochs else ""
-    time_left = f", {time_estimates.describe_time_left(run, state)}" if state.name == "running" else ""
+    is_timed = state.name == "running" and progress.phase != "wait"
+    time_left = f", {time_estimates.describe_time_left(run, state)}" if is_timed else ""
     return progress.share or 0.0, f"{phase}{position}{time_left}"
 
 
-def _age_of_run(run: Run) -> str:
-    """Return how long ago the run was created, from its id; "" for a folder without a date."""
+def _describe_age(run: Run, end_time: float | None = None) -> str:
+    """Return how long ago the run ended or was created, from its id; "" for a folder without a date."""
+    if end_time:
+        return f"ended {ago(time.time() - end_time)}"
     if not RUN_ID.fullmatch(run.id):
         return ""
     try:
         created_at = timegm(time.strptime(run.id[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         return ""
-    return ago(time.time() - created_at)
+    return f"created {ago(time.time() - created_at)}"

@@ -145,11 +145,9 @@ def _describe_part(part: str, run: Run, run_history: event_log.History, parts: d
     if part == "no_margin":
         num_empty, num_new = recordings.empty_clusters(run)
         sentence = f"Without the margin, novel accuracy is {percent(run_history.last('accuracy/novel'))} at the end."
-        return (
-            f"{sentence} {num_empty} of the {num_new} clusters for novel classes are almost empty."
-            if num_empty
-            else sentence
-        )
+        if num_empty:
+            sentence += f" {num_empty} of the {num_new} clusters for novel classes are almost empty."
+        return sentence
     if part == "no_entropy":
         num_empty = int((recordings.cluster_sizes(run) == 0).sum())
         total = len(recordings.cluster_sizes(run))

@@ -3,8 +3,6 @@
 The search is also listed on the page Queue.
 """
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from lps.charts import figures, palette
@@ -59,7 +57,7 @@ def show_class_count(config: Config | None) -> None:
         elif result is None:
             _offer_count(config, job_state)
         else:
-            _show_count(result, nouns.of_dataset(config.dataset))
+            _show_count(result)
 
 
 def _offer_count(config: Config, job_state: detached_jobs.JobState) -> None:
@@ -75,7 +73,7 @@ def _offer_count(config: Config, job_state: detached_jobs.JobState) -> None:
     )  # fmt: skip
 
 
-def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
+def _show_count(result: ClassCount) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
     alt = (
         f"Separation of the clusters (silhouette) and accuracy on labels for {numbers} classes; the search chose "
@@ -85,16 +83,13 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
     st.caption(
         f"**{result.in_words}**. The search measured the accuracy on the labels for each number of classes. It kept "
         f"the numbers whose accuracy is at most {100 * result.tolerance:.1f} points (one standard error) below the "
-        "best. Of these, it chose the one with the clearest separation of the clusters.  \n"
-        "If the number is too large, a class may be split over two clusters. You can then merge the two "
-        "clusters. If the number is too small, two classes may share a cluster. You can then split this "
-        f"cluster on Clusters, but you have to check {with_noun('its pictures')}. If you are unsure, choose one class "
-        "more."
+        f"best. Of these, it chose the one with the clearest separation of the clusters.  \n"
+        f"{result.suggestion_in_words}. {class_count.ADVICE}"
     )
     st.button(
-        f"Look for {counted(result.novel, 'novel class')}",
+        f"Look for {counted(result.suggested, 'novel class')}",
         icon=":material/check:",
-        on_click=lambda: fields.keep_draft(fields.current_draft().with_text("split.num_novel", str(result.novel))),
+        on_click=lambda: fields.keep_draft(fields.current_draft().with_text("split.num_novel", str(result.suggested))),
     )
 
 

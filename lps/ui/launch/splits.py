@@ -129,8 +129,7 @@ def simple_keys(images: Images | None) -> set[str]:
     """Return the keys that the simple view asks for."""
     if images is None:
         return set()
-    half_labeled = bool((images.labels < 0).any())
-    return {"split.num_novel"} if half_labeled else {"split.seen_classes", "split.num_seen", "split.labeled_ratio"}
+    return {"split.num_novel"} if _has_unknown_classes(images) else set(_SEEN)
 
 
 def show_controls(
@@ -139,45 +138,42 @@ def show_controls(
     """Show the fields of the split.
 
     split: the current one, from which manual selection starts. count: shows `lps.ui.launch.class_estimate`. is_simple:
-    only the most important fields. If some pictures have no known class, the number of novel classes is asked first and
-    the rest is under More.
+    only the most important fields.
     """
-    parameters_by_key = parameters(fields.current_draft().method)
-    half_labeled = bool((images.labels < 0).any())
-    if half_labeled:
-        fields.show_field(parameters_by_key["split.num_novel"], errors.get("split.num_novel"))
+    by_key = parameters(fields.current_draft().method)
+    seen, drawn, rest = ([by_key[key] for key in keys] for keys in (_SEEN, _DRAW, _REST))
+    if _has_unknown_classes(images):  # the number of novel classes matters most
+        fields.show_field(by_key["split.num_novel"], errors.get("split.num_novel"))
         count()
-    else:
-        _show_seen(images.class_names, split, errors)
-    if is_simple:
+        rest.remove(by_key["split.num_novel"])
+        if not is_simple:
+            with fields.group_box("More", "split", [*seen, *drawn, *rest], errors) as is_open:
+                if is_open:
+                    _show_seen(images.class_names, split, errors, len(images.class_names))
+                    fields.show_grid(drawn, errors)
+                    fields.show_grid(rest, errors)
         return
-    drawn_classes = [parameters_by_key[key] for key in _DRAW]
-    further = [parameters_by_key[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
-    if not half_labeled:
-        fields.show_grid(drawn_classes, errors)
-    moved = [*[parameters_by_key[key] for key in _SEEN], *drawn_classes] if half_labeled else []
-    with st.expander(fields.group_heading("More", [*moved, *further], errors)):
-        if half_labeled:
-            _show_seen(images.class_names, split, errors, half_labeled)
-            fields.show_grid(drawn_classes, errors)
-        fields.show_grid(further, errors)
-    if not half_labeled:
+    _show_seen(images.class_names, split, errors, len(images.class_names) // 2)
+    if not is_simple:
+        fields.show_grid(drawn, errors)
+        with fields.group_box("More", "split", rest, errors) as is_open:
+            if is_open:
+                fields.show_grid(rest, errors)
         count()
+
+
+def _has_unknown_classes(images: Images) -> bool:
+    return bool((images.labels < 0).any())
 
 
 def _show_seen(
-    class_names: tuple[str, ...], split: SplitPreview | None, errors: dict[str, str], half_labeled: bool = False
+    class_names: tuple[str, ...], split: SplitPreview | None, errors: dict[str, str], usual_seen: int
 ) -> None:
-    """Show which classes are seen, and the share of their labels.
-
-    half_labeled: by default, all classes with names are seen.
-    """
+    """Show which classes are seen, and the share of their labels. usual_seen: number of seen classes by default."""
     seen = split.seen if split else ()
-    usual_seen = len(class_names) if half_labeled else len(class_names) // 2
     text = fields.current_draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
-    options = {"format_func": _MODES.get, "required": True}
-    choose = partial(_choose_mode, seen)
+    choose, options = partial(_choose_mode, seen), {"format_func": _MODES.get}
     url_fields.draw_field(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **options)
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
@@ -251,12 +247,12 @@ def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
     """
     try:
         source = form.source_of_images(draft)
-    except UserError:  # the sentence stands beside the field that does not fit
+    except UserError:  # shown beside its field
         return None
     try:
         images = sources.load(*source)
     except UserError as error:
-        if not catalog.dataset_info(draft.dataset).path:  # else the field for the path is just above, with the sentence
+        if not catalog.dataset_info(draft.dataset).path:  # otherwise shown beside the path
             fields.show_error_or_help(form.error_sentence(error))
         _offer_download(draft)
         return None
@@ -325,13 +321,13 @@ def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
             st.markdown(
                 f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} whose class is not known]"
             )
-    set_aside = [
-        f"{split.validation:,} images count as unlabeled, but have a label that is withheld to measure accuracy"
-    ]
-    set_aside += [f"Set aside for testing: {counted(split.test, 'image')}"]
-    set_aside += [f"Left out to get the chosen class sizes: {counted(split.left_out, 'training image')}"]
-    set_aside = [text for count, text in zip((split.validation, split.test, split.left_out), set_aside) if count]
-    if set_aside:
+    withheld = f"{split.validation:,} images count as unlabeled, but have a label that is withheld to measure accuracy"
+    counts_in_words = {
+        withheld: split.validation,
+        f"Set aside for testing: {counted(split.test, 'image')}": split.test,
+        f"Left out to get the chosen class sizes: {counted(split.left_out, 'training image')}": split.left_out,
+    }
+    if set_aside := [text for text, count in counts_in_words.items() if count]:
         st.caption(with_noun(". ".join(set_aside) + "."))
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
         _show_counts(split, colors, with_noun)

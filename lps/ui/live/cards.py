@@ -58,10 +58,7 @@ def line_path(values: Sequence[float]) -> str:
         parts = np.array_split(positions, MAX_POINTS // 2)
         positions = np.unique([part[pick(heights[part])] for part in parts for pick in (np.argmin, np.argmax)])
     low, high = heights.min(), heights.max()
-    y = (
-        _HEIGHT * (1 - (heights[positions] - low) / (high - low))
-        if high > low
-        else np.full(len(positions), _HEIGHT / 2)
-    )
+    shares = (heights[positions] - low) / (high - low) if high > low else np.full(len(positions), 0.5)
+    y = _HEIGHT * (1 - shares)
     x = _WIDTH * positions / (len(heights) - 1)
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))

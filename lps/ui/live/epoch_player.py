@@ -8,17 +8,18 @@ to their token.
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
+from lps.ui.server import components
 from lps.ui.shared import epoch_choice
 
 _STEP_S = 0.7  # between two epochs
 LATE_S = 5.0  # after the page has moved the slider, in which the browser may still tell where it was
 
-_SCRIPT = (Path(__file__).parent / "epoch_player.js").read_text(encoding="utf-8")
-_mount = st.components.v2.component("lps_epoch_player", html="<div></div>", js=_SCRIPT, isolate_styles=False)
+_mount = components.define_component(
+    "lps_epoch_player", components.read_files(__file__, "epoch_player.js"), html="<div></div>"
+)
 
 
 def is_playing(token: str) -> bool:

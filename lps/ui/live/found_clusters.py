@@ -18,7 +18,7 @@ from lps.errors import UserError
 from lps.inference import continued_training, prediction_job
 from lps.scores import class_changes
 from lps.scores.class_changes import ClassChange
-from lps.store import inherited_files, titles
+from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, nouns, points, predictions
 from lps.ui.pictures.frames import Frame
@@ -55,7 +55,7 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
     st.subheader(_write_headline(view, history), anchor=False)
     if covered := _describe_coverage(view):
         st.caption(escape.markdown(covered))
-    if parent := read_parent(view):
+    if parent := predictions.read_parent(view):
         _show_parent(view, parent, state)
     st.markdown(
         summarize_clusters(view)
@@ -87,19 +87,6 @@ def _write_headline(view: PredictionView, history: History) -> str:
         return f"{share_of(correct.iloc[-1], withheld)} withheld labels predicted correctly"
     novel = sum(cluster.size > 0 and cluster.id not in view.defaults for cluster in view.clusters)
     return f"{counted(novel, 'novel cluster')} found"
-
-
-def read_parent(view: PredictionView) -> PredictionView | None:
-    """Return the clusters from which this run continues; None if there are none, or they no longer exist."""
-    parent_id = inherited_files.parent_of(view.run)
-    if not parent_id:
-        return None
-    try:
-        return predictions.read_view(
-            Run(view.run.root / parent_id), inherited_files.read_confirmed(view.run).epoch, is_thorough=False
-        )
-    except (UserError, OSError):
-        return None
 
 
 def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> None:
@@ -143,11 +130,9 @@ def _describe_coverage(view: PredictionView) -> str:
     unnamed = sum(c.size > 0 and c.id not in view.defaults for c in view.clusters)
     unmeasured_classes += [counted(unnamed, "novel cluster")] if unnamed else []
     sentence = f"This accuracy is measured on withheld labels of {', '.join(measured_classes)}."
-    return (
-        f"{sentence} Accuracy is unknown for {', '.join(unmeasured_classes)}, because no labels were withheld there."
-        if unmeasured_classes
-        else sentence
-    )
+    if unmeasured_classes:
+        sentence += f" Accuracy is unknown for {', '.join(unmeasured_classes)}, because no labels were withheld there."
+    return sentence
 
 
 def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], state: State) -> None:
@@ -200,23 +185,15 @@ def summarize_clusters(view: PredictionView) -> str:
     text = f"{view.split.pictures_in_words(nouns.of(view.run)('picture'))}: "
     if novel:
         text += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
-        text += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
+        withheld = ", those with a withheld label included" * bool(len(view.split.validation))
+        text += f"{len(view.assigned) - in_novel:,} in classes that you labeled{withheld}. "
     else:
         text += "all are in classes that you labeled or named; no novel cluster has pictures. "
     text += f"The mean confidence is {percent(float(np.mean(view.network.confidence)))}. "
     text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
-        return f"{text}: {', '.join(flagged)}. A flag marks a cluster that may be wrong."
+        return f"{text}. A flag marks a cluster that may be wrong: {', '.join(flagged)}."
     return f"{text}."
-
-
-def count_pictures(view: PredictionView, cluster: Cluster) -> str:
-    """Return "19 pictures", or "19 unlabeled pictures, 68 labeled" for a class with labels."""
-    noun = nouns.of(view.run)("picture")
-    labeled = int((view.targets[view.split.labeled] == cluster.id).sum()) if cluster.id in view.defaults else 0
-    return (
-        f"{counted(cluster.size, f'unlabeled {noun}')}, {labeled:,} labeled" if labeled else counted(cluster.size, noun)
-    )
 
 
 def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is_over: bool) -> None:
@@ -226,7 +203,7 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     color = {"seen": "blue", "novel": "orange"}[group]
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
     with st.container(border=True, gap="small"):
-        heading, count = escape.markdown(name), count_pictures(view, cluster)
+        heading, count = escape.markdown(name), view.count_pictures(cluster)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":{color}[**{heading}**] · {count} {flags}", width="stretch")
             link = {
@@ -256,14 +233,14 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
 def _make_frames(view: PredictionView, images: Images, cluster: Cluster, group: str, most: int) -> list[Frame]:
     """Return the `most` most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
-    most_confident = members[np.argsort(-view.network.confidence[members], kind="stable")[:most]]
+    most_confident = view.rows_by_confidence(members)[:most]
     name, with_noun = view.name(cluster.id), nouns.of(view.run)
     return [
         Frame(
             images.pixels[image],
             images.sides(image),
             group,
-            f"{with_noun('Picture')} of {name}, {100 * confidence:.0f} % sure",
+            f"{with_noun('Picture')} of {name}, {view.confidence_in_words(row)}",
         )
-        for image, confidence in zip(view.split.unlabeled[most_confident], view.network.confidence[most_confident])
+        for image, row in zip(view.split.unlabeled[most_confident].tolist(), most_confident.tolist())
     ]

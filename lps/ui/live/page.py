@@ -24,23 +24,21 @@ def main() -> None:
     runs = page_head.begin_page("Live")
     if not runs:
         return
-    chosen_runs = select.pick_runs(runs)
+    chosen_runs = select.pick_runs(runs, "picked_runs", "The latest run. Choose others here")
     if not chosen_runs:
         chosen_runs = [select.latest_run(runs)]
-        shown_id = chosen_runs[0].id
-        live_part.wait_for_end(
-            lambda: select.latest_run(select.open_runs()).id, lambda newest: newest == shown_id, _WATCH_S
-        )
+        live_part.restart_on_change(lambda: select.latest_run(select.open_runs()).id, _WATCH_S)
     if len(chosen_runs) > 1:
         ids = [run.id for run in chosen_runs[: comparable_runs.MAX_RUNS]]
         label = "Side by side" + (f" (the first {len(ids)})" if len(chosen_runs) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
+        page_head.link_sweeps(chosen_runs)
         live_part.follow_changes(lambda: chosen_runs, select.any_moves, sections.show_comparison, _TICK_S)
         return
     run = chosen_runs[0]
     interval_s = _TICK_S if run.state().is_moving else None
     is_blind = read_history(run).is_blind
-    live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
+    live_part.follow_changes(run.state, _moving_state, partial(_show_head, run, is_blind), _TICK_S)
     if is_blind and _pick_part() == "clusters":
         live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_clusters, run), _TICK_S)
     else:
@@ -52,9 +50,14 @@ def main() -> None:
         export_buttons.offer_report(lambda: run_report.report_of_run(run), f"report-{run.id}")
 
 
+def _moving_state(state: State) -> str:
+    """Return the name of a state that will change, "" of any other: the field above names it, too."""
+    return state.name if state.is_moving else ""
+
+
 def _pick_part() -> str:
     """Return which part of a run without known classes is shown: its clusters or its training."""
-    options = {"required": True, "label_visibility": "collapsed"}
+    options = {"label_visibility": "collapsed"}
     return url_fields.choose_one(st.segmented_control, "part", "What to show", _PARTS, **options)
 
 
@@ -63,6 +66,7 @@ def _show_head(run: Run, is_blind: bool, state: State) -> None:
     history = read_history(run)
     if history.is_blind != is_blind:
         st.rerun()  # its first epoch has been evaluated
+    page_head.link_sweeps([run])
     sections.show_head(run, state, history)
     notices.show_damages(run)
     notices.show_left_out({"This run": history})

@@ -5,14 +5,15 @@ any state.
 """
 
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from lps.analysis import run_diff
-from lps.analysis.labels import cluster_names
-from lps.charts import class_bars, figures, line_charts, measurements
+from lps.charts import class_bars, figures, line_charts, measurements, palette
+from lps.charts.chart import Chart
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
 from lps.cluster.jobs import JOB_FILE
@@ -29,16 +30,26 @@ from lps.ui.live import cards, epoch_player, unknown_classes
 from lps.ui.pictures import coloring, nouns, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, notices, run_actions, theme, time_estimates
+from lps.ui.shared import (
+    click_errors,
+    data_table,
+    epoch_choice,
+    escape,
+    export_buttons,
+    notices,
+    run_actions,
+    theme,
+    time_estimates,
+)
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history, read_log_tail
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import capitalized, counted, data_size, step_in_words
+from lps.wording import capitalized, counted, data_size, points_between, step_in_words
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 
 
-# ---------------------------------------------------------------------------------------------------- how it stands
+# ---------------------------------------------------------------------------------------------------- state
 
 
 def show_head(run: Run, state: State, history: History) -> None:
@@ -58,7 +69,7 @@ def show_head(run: Run, state: State, history: History) -> None:
             st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable(), is_short=True)
     _show_state(run, state, history)
-    error_toasts.show_errors(run.id, ":material/block:")
+    click_errors.show_errors(run.id, ":material/block:")
 
 
 def _describe_run(run: Run, state: State) -> list[str]:
@@ -72,15 +83,16 @@ def _describe_run(run: Run, state: State) -> list[str]:
     if titles.looks_in_own_data(run, settings):
         data, novel = titles.data_of(run, settings.dataset), settings.split_num_novel
         planned = [] if state.is_over else [counted(settings.epochs, "epoch")]
-        return [data, f"looks for {counted(novel, 'novel class')}", *planned]
+        is_free = inherited_files.keeps_class_free(run)
+        sought = f"1 class {inherited_files.FREE}" if is_free else f"looks for {counted(novel, 'novel class')}"
+        return [data, sought, *planned]
     if not run.meta()["name"]:
         return [run.id]  # the title says the rest
-    changed = titles.changed_settings(run)
     return [
         titles.method_title(settings.method),
         titles.data_of(run, settings.dataset),
         f"seed {settings.seed}",
-        *changed,
+        *titles.notable_settings(run),
         run.id,
     ]
 
@@ -92,14 +104,17 @@ def _show_actions(run: Run, state: State) -> None:
         return
     # Runs that failed or crashed have their buttons beside the advice (run_actions.show_failure).
     shown_actions = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
-    for action in actions.possible_actions(run, state):
-        if action in shown_actions and run_actions.is_pressed(run, state, action):
+    possible_actions = [action for action in actions.possible_actions(run, state) if action in shown_actions]
+    if not possible_actions:
+        st.empty()  # takes the place of the button of the last state, which would stay until the page is complete
+    for action in possible_actions:
+        if run_actions.is_pressed(run, state, action):
             _run_action(actions.ACTS[action], run)
 
 
 def _run_action(action, run: Run) -> None:
     """Carry out an action and draw the page again, or show the reason of a failure."""
-    with error_toasts.keep_errors(run.id):
+    with click_errors.keep_errors(run.id):
         action(run)
     st.rerun()
 
@@ -124,6 +139,8 @@ def _show_state(run: Run, state: State, history: History) -> None:
         st.error(escape.markdown(text), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
         run_actions.show_failure(run, state, lambda: _run_action(launcher.resume, run))
+    else:
+        st.empty()  # takes the place of the progress of the last state
 
 
 def _describe_end(state: State, history: History, now: float, is_recorded: bool = False) -> list[str]:
@@ -136,9 +153,11 @@ def _describe_end(state: State, history: History, now: float, is_recorded: bool 
 
 
 def _show_queued(run: Run) -> None:
-    """Show the run's place in the queue."""
-    sentence = overview.wait_in_words(run) or "This run has not been started yet."
-    st.info(escape.markdown(sentence), icon=":material/schedule:")
+    """Show the run's place in the queue, and a link to the queue."""
+    sentence = overview.wait_in_words(run)
+    st.info(escape.markdown(sentence or "This run has not been started yet."), icon=":material/schedule:")
+    if sentence:
+        notices.link_queue()
 
 
 # ---------------------------------------------------------------------------------------------------- numbers, curves
@@ -150,7 +169,7 @@ def show_numbers(run: Run, history: History) -> None:
         unknown_classes.show_numbers(run, history)
         return
     measured = [(label, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, label in _NUMBERS.items()]
-    measured += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
+    measured += [("Gap, points", "accuracy/gap", partial(_format_gap, history)), ("KL", "kl", "{:.3f}".format)]
     if len(history.column("accuracy/few")):
         measured.append(("Mean over classes", "accuracy/balanced", lambda value: f"{100 * value:.1f} %"))
     columns = [(label, history.column(name), as_text) for label, name, as_text in measured]
@@ -160,6 +179,12 @@ def show_numbers(run: Run, history: History) -> None:
     if len(history.column("accuracy/all")):
         st.caption(line_charts.MATCHING)
     notices.show_oracle_note(run)
+
+
+def _format_gap(history: History, gap: float) -> str:
+    """Format the newest gap, of both accuracies as the cards show them."""
+    seen, novel = (history.last(f"accuracy/{name}") for name in ("seen", "novel"))
+    return f"{100 * gap if seen is None or novel is None else points_between(seen, novel):+z.1f}"
 
 
 def show_curves(run: Run, history: History) -> None:
@@ -175,15 +200,11 @@ def show_curves(run: Run, history: History) -> None:
     epochs, colors = planned_epochs(run, history), theme.current_palette()
     if history.is_blind:
         alt = "Accuracy on withheld labels, cluster sizes, shares of confident predictions, mean margins by epoch"
-        plot(
-            _with_own_view(unknown_classes.draw_curves(run, history, epochs, colors), run),
-            "pace",
-            alt,
-            code=code_of("pace", run),
-        )
+        figure = unknown_classes.draw_curves(run, history, epochs, colors)
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        plot(_with_own_view(line_charts.pace(history, epochs, colors), run), "pace", alt, code=code_of("pace", run))
+        figure = line_charts.pace(history, epochs, colors)
+    _plot_run(run, figure, "pace", alt, code_of("pace", run))
     if len(history.pretrain):
         with st.expander("Pretraining", key=f"pretraining:{run.id}"):
             _show_pretraining(run, history)
@@ -195,7 +216,7 @@ def _show_pretraining(run: Run, history: History) -> None:
         return
     figure = line_charts.pretraining(history, planned_epochs(run, history, pretraining=True), theme.current_palette())
     alt = "SimCLR loss and quality of the features over the epochs"
-    plot(_with_own_view(figure, run), "pretraining", alt, code=code_of("pretraining", run))
+    _plot_run(run, figure, "pretraining", alt, code_of("pretraining", run))
 
 
 def _reused_in_words(history: History) -> str:
@@ -220,14 +241,12 @@ def show_terms(run: Run, history: History) -> None:
     with left:
         st.markdown("**Loss terms**, weighted as in the total loss")
         figure = line_charts.losses(history, epochs, colors)
-        plot(
-            _with_own_view(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run)
-        )
+        _plot_run(run, figure, "losses", "The terms of the loss over the epochs", code_of("losses", run))
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(history, epochs, colors)
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
-        plot(_with_own_view(figure, run), "pseudo_labels", nouns.of(run)(alt), code=code_of("pseudo_labels", run))
+        _plot_run(run, figure, "pseudo_labels", nouns.of(run)(alt), code_of("pseudo_labels", run))
 
 
 def show_class_sizes(run: Run, history: History) -> None:
@@ -237,7 +256,7 @@ def show_class_sizes(run: Run, history: History) -> None:
     st.markdown("**Classes of unequal size**: accuracy by class size, and how far the prior is from the true shares")
     figure = line_charts.class_sizes(history, planned_epochs(run, history), theme.current_palette())
     alt = "Accuracy of large, medium and small classes, and the error of the prior over the epochs"
-    plot(_with_own_view(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))
+    _plot_run(run, figure, "class_sizes", alt, code_of("class_sizes", run))
 
 
 def show_other_measurements(run: Run, history: History) -> None:
@@ -254,25 +273,32 @@ def show_other_measurements(run: Run, history: History) -> None:
             for name in names[: measurements.MAX_CHARTS]:
                 figure = measurements.other_measurement(history, name, epochs, colors)
                 code = code_of("measurement", run, name)
-                plot(_with_own_view(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
+                _plot_run(run, figure, f"other:{name}", f"{name} over the epochs", code)
         if len(names) > measurements.MAX_CHARTS:
             st.caption(f"The page Compare shows {counted(len(names) - measurements.MAX_CHARTS, 'more measurement')}.")
 
 
 def show_comparison(runs: list[Run]) -> None:
     """Plot several runs in one figure, with a table of their newest values."""
-    histories = dict(zip(run_diff.short_labels(runs), map(read_history, runs)))
+    labels = run_diff.short_labels(runs, in_symbols=True)
+    colors, pinned = theme.current_palette(), theme.pinned_colors()
+    histories = dict(zip(labels, map(read_history, runs)))
     notices.show_left_out(histories)
     for run, history in zip(runs, histories.values()):
         show_head(run, run.state(), history)
     recorded_histories = {label: history for label, history in histories.items() if len(history.epochs)}
     if recorded_histories:
         epochs = max(planned_epochs(run, history) for run, history in zip(runs, histories.values()))
-        figure = line_charts.pace_of_runs(recorded_histories, epochs, theme.current_palette())
-        figure.update_layout(uirevision=" ".join(run.id for run in runs))
+        color_by_label = palette.colors_of_runs({label: run.id for label, run in zip(labels, runs)}, colors, pinned)
+        figure = line_charts.pace_of_runs(recorded_histories, epochs, colors, color_by_label)
         alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
-        plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
+        view = " ".join(run.id for run in runs)
+        code = code_of("pace_of_runs", runs, pinned=pinned or None)
+        plot(figure, "pace_of_runs", alt, code=code, highlight=len(runs) > 1, view=view)
         data_table.show_data_table(_last_columns(), list(recorded_histories.items()), "Newest accuracies of every run")
+        methods = [config.method for run in runs if (config := run.config_if_readable())]
+        if symbols := titles.explain_symbols(recorded_histories, methods):
+            st.caption(escape.markdown(f"{symbols}."))
     else:
         st.caption("No epoch of training has been recorded yet.")
 
@@ -300,9 +326,9 @@ def _last_columns() -> list[Column]:
     ]
 
 
-def _with_own_view(figure, run: Run):
-    """Return the figure with a zoom of its own for each run."""
-    return figure.update_layout(uirevision=run.id)
+def _plot_run(run: Run, figure: Chart, key: str, alt: str, code: str) -> None:
+    """Draw a chart of one run, with a zoom of its own for each run. code: the Python that draws it."""
+    plot(figure, key, alt, code=code, view=run.id)
 
 
 # ---------------------------------------------------------------------------------------------------- scrubber
@@ -326,7 +352,7 @@ def show_scrubber(run: Run, interval_s: float | None, timer_s: float | None) -> 
     epoch_player.show_controls(token, epoch, last_epoch, planned_epochs(run, history), is_growing=is_growing)
     if has_other_timer:
         st.rerun()  # it ceased to play, as the bar says already
-    names = _class_names(run, history)
+    names = points.class_names(run) or [str(i) for i in range(int(history.start.get("classes/total") or 0))]
     left, middle, right = st.columns(3)
     with left:
         _show_distribution(run, history, epoch, names)
@@ -339,15 +365,6 @@ def show_scrubber(run: Run, interval_s: float | None, timer_s: float | None) -> 
 def player_token(run: Run) -> str:
     """Return the run's token for the epoch player (lps.ui.live.epoch_player)."""
     return epoch_choice.view_name_of("live", run)
-
-
-def _class_names(run: Run, history: History) -> list[str]:
-    """Return the name of every class id in charts; without known classes, the names of clusters."""
-    try:
-        split = points.read_partition(run).split
-        return cluster_names(run, split) if history.is_blind else list(split.class_names)
-    except UserError:
-        return [str(class_id) for class_id in range(int(history.start.get("classes/total") or 0))]
 
 
 def _show_title(title: str, legend: str) -> None:
@@ -363,13 +380,8 @@ def _show_distribution(run: Run, history: History, epoch: int, names: list[str])
     top = float(np.nanmax(history.vectors["pi_hat"].to_numpy()))
     prior = history.vector("class/prior", epoch)
     figure = class_bars.class_distribution(estimated, history.seen, names, theme.current_palette(), top, prior)
-    code = code_of("class_distribution", run, epoch)
-    plot(
-        _with_own_view(figure, run),
-        "pi_hat",
-        f"Estimated class distribution at epoch {epoch}, compared with the prior",
-        code=code,
-    )
+    alt = f"Estimated class distribution at epoch {epoch}, compared with the prior"
+    _plot_run(run, figure, "pi_hat", alt, code_of("class_distribution", run, epoch))
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
 
@@ -385,7 +397,7 @@ def _show_class_accuracy(run: Run, history: History, epoch: int, names: list[str
         return
     figure = class_bars.class_accuracy(accuracy, history.seen, names, theme.current_palette())
     code = code_of("class_accuracy", run, epoch)
-    plot(_with_own_view(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
+    _plot_run(run, figure, "class_accuracy", f"Accuracy of every class at epoch {epoch}", code)
 
 
 def _show_sizes(run: Run, history: History, epoch: int, names: list[str]) -> None:
@@ -402,12 +414,7 @@ def _show_sizes(run: Run, history: History, epoch: int, names: list[str]) -> Non
         sizes, history.seen, names, theme.current_palette(), float(table.to_numpy().max())
     )
     alt = f"Share of the images in every cluster at epoch {epoch}, compared with equal shares"
-    plot(
-        _with_own_view(figure, run),
-        "cluster_sizes",
-        nouns.of(run)(alt),
-        code=code_of("cluster_sizes", run, shown_epoch),
-    )
+    _plot_run(run, figure, "cluster_sizes", nouns.of(run)(alt), code_of("cluster_sizes", run, shown_epoch))
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
@@ -452,7 +459,10 @@ def show_log(run: Run) -> None:
 def _explain_missing_log(run: Run) -> str:
     if run.is_recorded:
         return "A recording has no log."
-    if run.state().is_over:
+    state = run.state()
+    if state.name == "queued":
+        return "The run has not started, so it has no log yet."
+    if not state.is_alive:
         return "This run has no log."
     return (
         "The run has printed nothing yet. Its first line usually follows the first epoch; its progress is shown above."
@@ -475,6 +485,7 @@ def show_settings(run: Run) -> None:
     columns = [Column(head, table[head], "text", width) for head, width in widths.items()]
     columns.append(Column("Changed", table["Changed"], "check", width="small"))
     data_table.show_data_table(columns, table.index, "Every setting with its value and its default")
+    export_buttons.show_origin(run)
     method = catalog.method_info(settings.method)
     st.markdown(f"**{escape.markdown(method.title)}**")
     fields.show_meaning(method)

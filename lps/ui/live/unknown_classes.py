@@ -9,7 +9,6 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis.clusters import Assignment
-from lps.analysis.labels import cluster_names
 from lps.charts import group_tables, line_charts
 from lps.charts.event_log import History
 from lps.errors import UserError
@@ -77,15 +76,7 @@ def draw_curves(run: Run, history: History, epochs: int, colors):
         table = cluster_shares(run)
     except UserError:
         table = pd.DataFrame()
-    return line_charts.blind_pace(history, table, _cluster_names(run), epochs, colors)
-
-
-def _cluster_names(run: Run) -> list[str]:
-    """Return the names of the clusters."""
-    try:
-        return cluster_names(run, points.read_partition(run).split)
-    except UserError:
-        return []
+    return line_charts.blind_pace(history, table, points.class_names(run), epochs, colors)
 
 
 def _as_percent(value: float) -> str:

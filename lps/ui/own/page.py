@@ -26,7 +26,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.own import preview, upload
 from lps.ui.pictures import nouns
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, export_buttons, notices, select, time_estimates
+from lps.ui.shared import click_errors, escape, export_buttons, notices, select, time_estimates
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -95,9 +95,9 @@ def _show_folder(folder: Path, folder_preview: FolderPreview) -> None:
     preview.show_preview(folder_preview, is_vector_file(folder))
     config = _config_for_checks(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
-        with error_toasts.keep_errors("own"):
+        with click_errors.keep_errors("own"):
             _begin_checks(config, folder_preview)
-    error_toasts.show_errors("own")
+    click_errors.show_errors("own")
     novel = _ask_novel(folder, config, folder_preview)
     data_check.show_data_check(config)
     prior = _ask_prior(config, folder_preview, _item_noun(folder))
@@ -145,14 +145,15 @@ def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPrevie
     path = class_count.class_count_path(config, select.runs_root()) if config else None
     job = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
     suggestion = _read_class_count(path) if job.state == "done" else None
-    suggested = st.session_state[_SUGGESTED] = max(1, suggestion.novel) if suggestion else None
+    suggested = st.session_state[_SUGGESTED] = suggestion.suggested if suggestion else None
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, folder_preview.unlabeled), value=None, step=1, key=_NOVEL, width=240,
             placeholder=f"{suggested} (suggested)" if suggested else "How many?",
+            help=_plausible_in_words(suggestion) if suggestion else None,
         )  # fmt: skip
         if suggestion is not None:
-            st.caption(_describe_suggestion(suggestion))
+            st.caption(f"**{suggestion.suggestion_in_words}.** {class_count.ADVICE}")
         elif job.state == "working":
             background_work.wait_for_work(path, _SEARCH)
         elif config is not None:
@@ -166,22 +167,14 @@ def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPrevie
 
 
 def _read_class_count(path: Path) -> class_count.ClassCount | None:
-    with error_toasts.keep_errors("own"):
+    with click_errors.keep_errors("own"):
         return class_count.read_class_count(path)
 
 
-def _describe_suggestion(count: class_count.ClassCount) -> str:
-    """Return the suggested number and the range of plausible ones, of novel classes and of all."""
+def _plausible_in_words(count: class_count.ClassCount) -> str:
     lowest, highest = count.plausible
-    sentence = f"**{max(1, count.novel)} suggested**, beside the {counted(count.seen, 'class')} with labels. "
-    sentence += "Leave the field empty to use this number. "
-    if lowest < highest:
-        sentence += f"{lowest - count.seen} to {highest - count.seen} novel classes are plausible "
-        sentence += f"({lowest} to {highest} classes in all). "
-    return (
-        f"{sentence}If unsure, choose a larger number: two clusters are easy to merge, but two classes in one "
-        "cluster are hard to separate."
-    )
+    novel = f"{lowest - count.seen} to {highest - count.seen} novel classes are plausible"
+    return f"{novel} ({lowest} to {highest} classes in all)."
 
 
 def _ask_prior(config: Config | None, folder_preview: FolderPreview, noun: str) -> str:
@@ -215,7 +208,7 @@ def _show_start_bar(draft: Draft, folder_preview: FolderPreview, novel: int | No
             words += f"  \n:small[:gray[{share} are withheld from training to measure accuracy]]"
         st.markdown(words, width="stretch")
     else:
-        st.markdown(":gray[Enter how many novel classes to look for, or use the suggestion.]", width="stretch")
+        st.markdown(":gray[Enter how many novel classes to look for.]", width="stretch")
     start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
 
 
@@ -225,7 +218,7 @@ def _start_requested(text: str | None) -> None:
     if not (visit and text):
         return
     started = None
-    with error_toasts.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
+    with click_errors.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
         folder = uploaded_folders.folder(text)
         prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
         novel = st.session_state.get(_NOVEL) or st.session_state.get(_SUGGESTED)

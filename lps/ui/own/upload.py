@@ -10,7 +10,7 @@ from lps.datasets.readers.vector_files import is_vector_file
 from lps.interop import uploaded_folders
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
-from lps.ui.shared import error_toasts, select
+from lps.ui.shared import click_errors, select
 
 _HOW = """animals/cat/1.jpg        labeled: cat
 animals/dog/2.jpg        labeled: dog
@@ -19,21 +19,24 @@ animals/3.jpg            unlabeled"""
 
 def show_upload(choose: Callable[[Path], None]) -> None:
     """Show all ways; `choose` is called with the folder, in a callback or before the page is drawn again."""
-    error_toasts.show_errors("own")
-    st.markdown(
-        "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "
-        "folders, or in a folder called unlabeled. A model learns your classes and looks for others."
-    )
-    with st.container(key="own_layout"):  # page.css keeps its room until the browser has the part that draws it
-        st.code(_HOW, language=None)
-    st.caption(
-        "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
-        "vectors, ids, known labels and titles. In a folder on the server, it may also be a .npy file with a .csv file "
-        "beside it."
-    )
-    help_text = "A folder with one sub-folder per class"
-    earlier, endings = uploaded_folders.folders(), uploaded_folders.VECTORS
-    folder_choice.show_folder_choice("own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings)
+    with st.container():  # one element, so the pictures of the uploaded folder replace all of it at once
+        click_errors.show_errors("own")
+        st.markdown(
+            "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "
+            "folders, or in a folder called unlabeled. A model learns your classes and looks for others."
+        )
+        with st.container(key="own_layout"):  # page.css keeps its room until the browser has the part that draws it
+            st.code(_HOW, language=None)
+        st.caption(
+            "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
+            "vectors, ids, known labels and titles. In a folder on the server, it may also be a .npy file with a .csv "
+            "file beside it."
+        )
+        help_text = "A folder with one sub-folder per class"
+        earlier, endings = uploaded_folders.folders(), uploaded_folders.VECTORS
+        folder_choice.show_folder_choice(
+            "own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings
+        )
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:

@@ -9,7 +9,7 @@ from lps.errors import UserError
 from lps.files import browsable_folders
 from lps.interop.uploaded_folders import MAX_BYTES, MAX_PICTURES, StoredPictures
 from lps.ui.server import uploads
-from lps.ui.shared import error_toasts, escape
+from lps.ui.shared import click_errors, escape
 from lps.wording import counted, data_size, first_of
 
 _MAX_NAMED = 3  # files left out whose names are said
@@ -64,7 +64,7 @@ def show_upload_limits() -> None:
 def store_upload(name: str, files: list, store: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Store the upload, call `choose` with its folder, and draw the page again with an empty uploader."""
     progress_text = f"Checking and saving {counted(len(files), 'file')}"
-    with st.spinner(progress_text, show_time=True), error_toasts.keep_errors(name):
+    with st.spinner(progress_text, show_time=True), click_errors.keep_errors(name):
         choose(store())
     uploads.free_uploads(files)
     st.session_state[f"{name}_uploads"] = uploader_number(name) + 1

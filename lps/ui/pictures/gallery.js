@@ -103,7 +103,7 @@ export default function (component) {
 
   if (root.token !== head.token) {
     root.token = head.token;
-    root.chosen = new Set();
+    root.chosen = new Set(head.ticked);
   }
   root.open = head.open;
   root.reportClick = (id) => setTriggerValue("click", id);

@@ -3,11 +3,10 @@
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import streamlit as st
 from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
@@ -15,8 +14,9 @@ from lps.datasets import Images, as_image
 from lps.datasets.readers.picture_references import PictureReferences
 from lps.ui.pictures import kept_thumbnails
 from lps.ui.pictures.thumbnails import fit_size
+from lps.ui.server import components
 
-_SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
+_SCRIPT = components.read_files(__file__, "gallery.js")
 EDGE = 72  # pixels on the screen of the longer side of a picture
 FINE = 144  # pixels that a large picture keeps, for screens with two of them a pixel
 TINY = 32  # pictures up to this side keep their pixels
@@ -40,11 +40,12 @@ _STYLE = f"""
 @media (hover: none) {{ .lps-sheet-mark {{ opacity: 1; }} }}
 .lps-sheet-chosen .lps-sheet-mark {{ background: var(--st-primary-color); color: #ffffff; }}
 .lps-sheet-words {{ font-size: 12px; line-height: 16px; text-align: center; opacity: 0.75; overflow: hidden;
-  text-overflow: ellipsis; white-space: pre; font-variant-numeric: tabular-nums; margin-top: 3px; }}
+  overflow-wrap: anywhere; white-space: pre-wrap; max-height: 80px; font-variant-numeric: tabular-nums;
+  margin-top: 3px; }}
 """
 
-_mount = st.components.v2.component(
-    "lps_sheet", html='<div class="lps-sheet"></div>', css=_STYLE, js=_SCRIPT, isolate_styles=False
+_mount = components.define_component(
+    "lps_sheet", _SCRIPT, _STYLE, '<div class="lps-sheet"></div>', reports=["click", "chosen"]
 )
 
 
@@ -76,18 +77,17 @@ def show_sheet(
     choosable: bool = True,
     edge: int = EDGE,
     noun: str = "image",
+    ticked_at_first: Sequence[int] = (),
 ) -> Choice:
     """Show pictures in their own proportions; images: None if they cannot be read.
 
     token: ticks are reset when it changes. open_image: the opened picture. choosable: pictures can be ticked. edge:
-    length of a picture's longer side on the screen, in pixels. noun: of one.
+    length of a picture's longer side on the screen, in pixels. noun: of one. ticked_at_first: ids.
     """
     ids = [tile.id for tile in tiles]
-    picture, mime = (
-        (b"", "")
-        if images is None or not ids
-        else make_contact_sheet(_small_pictures(images, ids, max(FINE, edge)), fine=max(FINE, edge))
-    )
+    picture, mime, fine = b"", "", max(FINE, edge)
+    if images is not None and ids:
+        picture, mime = make_contact_sheet(_small_pictures(images, ids, fine), fine=fine)
     sides = [(1, 1) if images is None else images.sides(image) for image in ids]
     header = {
         "token": token,
@@ -95,6 +95,7 @@ def show_sheet(
         "noun": noun,
         "open": open_image,
         "choosable": choosable,
+        "ticked": list(ticked_at_first),
         "mime": mime,
         "columns": count_columns(len(tiles)),
         "edge": edge,
@@ -102,10 +103,8 @@ def show_sheet(
         "tiles": [vars(tile) | {"sides": fit_size(size, edge)} for tile, size in zip(tiles, sides)],
     }
     header["drawn"] = hashlib.sha256(json.dumps([header["tiles"], token]).encode() + picture).hexdigest()
-    result = _mount(
-        key=key, data=json.dumps(header).encode() + b"\n" + picture, on_click_change=_nothing, on_chosen_change=_nothing
-    )
-    return Choice(_clicked_image(result.click), chosen_images(result.chosen, token))
+    result = _mount(key=key, data=json.dumps(header).encode() + b"\n" + picture)
+    return Choice(components.read_id(result.click), chosen_images(result.chosen, token, ticked_at_first))
 
 
 def _small_pictures(images: Images, ids: list[int], side: int) -> np.ndarray:
@@ -126,19 +125,11 @@ def _small_pictures(images: Images, ids: list[int], side: int) -> np.ndarray:
     return np.stack([read_kept(image) for image in ids])
 
 
-def chosen_images(reported, token: str) -> tuple[int, ...]:
-    """Return the ticked image ids that the browser reports, ascending; none if the report is for another cluster."""
+def chosen_images(reported, token: str, at_first: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the ticked image ids that the browser reports, ascending; `at_first` if it is of another sheet."""
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("ids"), list):
-        return ()
-    return tuple(sorted({image for image in reported["ids"] if type(image) is int and image >= 0}))
-
-
-def _clicked_image(value) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _nothing() -> None:
-    """Do nothing: a component needs a callback to report clicks, which are handled where the sheet is shown."""
+        return tuple(sorted(at_first))
+    return tuple(sorted({image for image in reported["ids"] if components.read_id(image) is not None}))
 
 
 def count_columns(count: int) -> int:

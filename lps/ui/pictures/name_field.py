@@ -1,6 +1,6 @@
 """The field that names a cluster, on every page that has one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -53,9 +53,12 @@ def forget_refusal() -> None:
     st.session_state.pop(_REFUSED_NAME, None)
 
 
-def record_steps(view: PredictionView, steps: Sequence[dict]) -> None:
-    """Save the user's steps; raises `UserError` and `OSError`."""
-    naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
+def record_steps(view: PredictionView, steps: naming.Steps) -> bool:
+    """Save the user's steps, or those that a function makes from the current decisions; return whether they change any.
+
+    Raises `UserError` and `OSError`.
+    """
+    return naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
 
 
 def _name_cluster(view: PredictionView, cluster: int, key: str, on_saved: Callable[[], object]) -> None:

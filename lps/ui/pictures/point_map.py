@@ -8,21 +8,17 @@ WebGL 2, the component draws the density of the points on a plain canvas.
 import base64
 import binascii
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from lps.charts import palette
 from lps.charts.figures import MAX_IN_LEGEND
 from lps.files.versions import MAX_IMAGES
 from lps.ui.pictures.coloring import Coloring
-from lps.ui.server import columns, presentation
+from lps.ui.server import columns, components, presentation
 from lps.ui.shared import theme
 
-_FOLDER = Path(__file__).parent
-_SCRIPT = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("map_points.js", "point_map.js"))
 _UNITS = 65535  # of the square that the points lie in; as in map_points.js
 _HTML = """<div class="lps-map"><div class="lps-map-stage" tabindex="0" role="application"
 aria-roledescription="map of points" aria-keyshortcuts="ArrowUp ArrowDown ArrowLeft ArrowRight Enter Plus Minus 0">
@@ -30,12 +26,12 @@ aria-roledescription="map of points" aria-keyshortcuts="ArrowUp ArrowDown ArrowL
 <canvas class="lps-map-hand"></canvas><div class="lps-map-tip" style="display: none"></div></div>
 <div class="lps-map-tools" role="toolbar" aria-label="Tools of the map"></div><div class="lps-map-legend"></div>
 <p class="lps-map-summary"></p><p class="lps-map-said" aria-live="polite"></p></div>"""
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_map",
-    html=_HTML,
-    css=(_FOLDER / "point_map.css").read_text(encoding="utf-8"),
-    js=_SCRIPT,
-    isolate_styles=False,
+    components.read_files(__file__, "map_points.js", "point_map.js"),
+    components.read_files(__file__, "point_map.css"),
+    _HTML,
+    reports=["click", "selected", "missing"],
 )
 
 
@@ -75,9 +71,8 @@ def show_map(
     alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y in sight at
     first; None for those of the points. height: pixels. scene: pan and zoom stay while it stays the same; points glide
     when the `epoch` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
-    of the point with a ring. selected: ids to select instead of the manual selection.
-    pictures: as in `picture_files.address_of_pictures`.
-    code: the Python that draws the map. is_large: with tools, names and clicks.
+    of the point with a ring. selected: ids to select instead of the manual selection. pictures: as in
+    `picture_files.address_of_pictures`. code: the Python that draws the map. is_large: with tools, names and clicks.
     noun: of a point.
     """
     low, high = frame or _find_extent(table)
@@ -113,13 +108,11 @@ def show_map(
         "theme": theme.current_theme(),
         "pairs": palette.color_pairs(),
     }
-    callbacks = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
-    result = _mount(key=key, data=data, height=data["height"], **callbacks)
-    reported = result.selected
-    is_drawn_by_hand = bool(token) and isinstance(reported, dict) and reported.get("token") == token
-    clicked = result.click if type(result.click) is int else None
-    ids = selected_ids(reported, token) if is_drawn_by_hand else np.zeros(0, np.int64)
-    return MapEvents(clicked, ids, is_drawn_by_hand)
+    result = _mount(key=key, data=data, height=data["height"])
+    clicked, selected = components.read_id(result.click), result.selected
+    if token and isinstance(selected, dict) and selected.get("token") == token:
+        return MapEvents(clicked, selected_ids(selected, token), is_drawn_by_hand=True)
+    return MapEvents(clicked)
 
 
 def _find_extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +157,3 @@ def selected_ids(reported, token: str) -> np.ndarray:
     except (binascii.Error, ValueError):
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-
-
-def _nothing() -> None:
-    """Do nothing: a component needs a callback to report clicks, which are handled where the map is shown."""

@@ -14,10 +14,12 @@ from lps.analysis.projection import NearestImages, Plane, nearest_images
 from lps.charts import maps
 from lps.data.split import Split
 from lps.errors import UserError
+from lps.files.atomic import fingerprint
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.snapshots import MAX_POINTS, Snapshot
 from lps.ui.pictures.bounded_cache import BoundedCache
+from lps.ui.shared.history import read_history
 
 _TABLES = BoundedCache(160 << 20)  # a million points take 37 MB
 _MARGIN = 0.06  # around the points of a view, share of their extent
@@ -33,12 +35,17 @@ class Partition:
 
 def read_partition(run: Run) -> Partition:
     """Return the content of `split.npz`; raises `UserError`."""
-    return _load_partition(str(run.folder), _stamp(run.folder / "split.npz"))
+    return _load_partition(str(run.folder), fingerprint(run.folder / "split.npz"))
 
 
 def stamp_of(run: Run) -> str:
     """Return a value that changes with `split.npz`: while it is the same, an image id means the same picture."""
-    return "-".join(f"{number:x}" for number in _stamp(run.folder / "split.npz"))
+    return "-".join(f"{number:x}" for number in fingerprint(run.folder / "split.npz") or (0,))
+
+
+def key_of_snapshot(run: Run, epoch: int) -> tuple[int, object]:
+    """Return the epoch with a stamp of its stored predictions and features, which changes with them."""
+    return epoch, fingerprint(run.snapshots / f"epoch-{epoch:04d}.npz")
 
 
 def stored_epochs(run: Run) -> list[int]:
@@ -56,20 +63,20 @@ def read_points(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | Non
     stored = stored_epochs(run)
     if epoch not in stored:
         raise UserError("epoch", f"{epoch} has no stored predictions")
-    snapshot_keys = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
+    snapshot_keys = tuple(key_of_snapshot(run, e) for e in (stored[0], epoch, stored[-1]))
     is_live = method == "pca" and not run.is_recorded and not is_thinned(run, epoch)
     if is_live and len(_load_snapshot(str(run.folder), snapshot_keys[1]).features):
         return _pca_table(str(run.folder), *snapshot_keys)
-    stored_map = run.projections / f"{method}-epoch-{epoch:04d}.npz"
-    if not stored_map.exists():
+    map_stamp = fingerprint(projection.map_path(run, method, epoch))
+    if map_stamp is None:
         return _pca_table(str(run.folder), *snapshot_keys) if method == "pca" else None
-    key = (str(run.folder), method, snapshot_keys[1], _stamp(stored_map))
+    key = (str(run.folder), method, snapshot_keys[1], map_stamp)
     return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, snapshot_keys[1]), _bytes_of_table)
 
 
 def is_thinned(run: Run, epoch: int) -> bool:
     """Return whether an epoch has more features than a page reads, so that its PCA shows only some of them."""
-    return _feature_count(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))) > MAX_POINTS
+    return _feature_count(str(run.folder), key_of_snapshot(run, epoch)) > MAX_POINTS
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
@@ -94,14 +101,11 @@ def axis_limits(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
         epochs = projection.spread_epochs(stored, 7)
     else:
         epochs = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
-    end_keys = tuple(
-        (stored_epoch, _stamp(run.snapshots / f"epoch-{stored_epoch:04d}.npz"))
-        for stored_epoch in (*stored[:1], *stored[-1:])
-    )
+    end_keys = tuple(key_of_snapshot(run, epoch) for epoch in (*stored[:1], *stored[-1:]))
     corners = []
     for epoch in epochs:
-        stamp = _stamp(run.projections / f"{method}-epoch-{epoch:04d}.npz")
-        with contextlib.suppress(UserError):  # the page of a damaged epoch says so
+        stamp = fingerprint(projection.map_path(run, method, epoch))
+        with contextlib.suppress(UserError):  # the page shows the error when this epoch is opened
             corners.append(_map_limits(str(run.folder), method, epoch, stamp, end_keys))
     corners = [table for table in corners if table is not None]
     if not corners:
@@ -126,13 +130,12 @@ def find_neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImag
 
     Raises `UserError` for missing or damaged files.
     """
-    snapshot_key = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
-    return nearest_images(_load_snapshot(str(run.folder), snapshot_key), image, count)
+    return nearest_images(_load_snapshot(str(run.folder), key_of_snapshot(run, epoch)), image, count)
 
 
 def read_features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (image ids int64 (m,), features (m, d)) of an epoch that a page reads; raises `UserError`."""
-    snapshot = _load_snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
+    snapshot = _load_snapshot(str(run.folder), key_of_snapshot(run, epoch))
     return snapshot.feature_index.astype(np.int64), snapshot.features
 
 
@@ -143,6 +146,26 @@ def read_pictures(run: Run) -> datasets.Images:
     """
     partition = read_partition(run)
     return labels.load_pictures(run, partition.split, partition.targets)
+
+
+def class_names(run: Run) -> list[str]:
+    """Return the name of every class id; of a run without known classes, the names of clusters.
+
+    Empty if the split or the names cannot be read.
+    """
+    try:
+        split = read_partition(run).split
+        return labels.cluster_names(run, split) if read_history(run).is_blind else list(split.class_names)
+    except UserError:
+        return []
+
+
+def file_names(run: Run) -> tuple[str, ...]:
+    """Return the file names of a run's pictures; () if they are not files or no longer exist."""
+    try:
+        return read_pictures(run).file_names
+    except UserError:
+        return ()
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -191,11 +214,3 @@ def _map_table(folder: str, first_key, snapshot_key, last_key) -> pd.DataFrame:
 def _make_points(folder: str, snapshot_key, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
     partition = read_partition(Run(Path(folder)))
     return maps.point_table(points, index, partition.split, partition.targets, _load_snapshot(folder, snapshot_key))
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)

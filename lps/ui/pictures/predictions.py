@@ -1,7 +1,8 @@
 """The network's predictions for the unlabeled images of a run, read once and shared by all viewers: read-only."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,16 @@ from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.files.atomic import fingerprint
-from lps.store import snapshots
+from lps.store import inherited_files, snapshots
 from lps.store.runs import Run
-from lps.ui.pictures import points
+from lps.ui.pictures import nouns, points
 from lps.ui.pictures.bounded_cache import BoundedCache
+from lps.wording import counted
 
 MAX_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
 _ASSIGNMENTS = BoundedCache(32 << 20)
-_MIN_HISTORY_EPOCHS = 24  # epochs that the life of an image is told by, where there are so many
-_MAX_HISTORY_IMAGES = 12_000_000  # images of all epochs together that are read for the life of one
+_MIN_HISTORY_EPOCHS = 24  # epochs of the history of an image, if as many are stored
+_MAX_HISTORY_IMAGES = 12_000_000  # images of all epochs together that are read for the history of one
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,20 @@ class PredictionView:
         """Return the class id of every unlabeled image, -1 unknown."""
         return self.targets[self.split.unlabeled]
 
+    @cached_property
+    def is_moved(self) -> np.ndarray:
+        """Return (n,): whether the user moved the image to its cluster, so the model's confidence is of another one."""
+        without_moves = replace(self.decisions, moved={})
+        return labels.clusters_of(without_moves, self.network.predicted, self.split.unlabeled) != self.assigned
+
+    def confidence_in_words(self, row: int) -> str:
+        """Return "confidence 87 %", or that the user moved the image in this row of the unlabeled ones."""
+        return "moved by you" if self.is_moved[row] else f"confidence {100 * self.network.confidence[row]:.0f} %"
+
+    def rows_by_confidence(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of the unlabeled images, those first that the user moved, then the most confident ones."""
+        return rows[np.lexsort((-self.network.confidence[rows], ~self.is_moved[rows]))]
+
     def name(self, cluster: int) -> str:
         """Return the name of a cluster, "cluster 7" if it has none."""
         return labels.name_of(cluster, self.decisions, self.defaults)
@@ -54,6 +69,38 @@ class PredictionView:
     def title(self, cluster: int) -> str:
         """Return the id with the name, if there is one."""
         return labels.title_of(cluster, self.decisions, self.defaults)
+
+    def next_id(self, decisions: Naming | None = None) -> int:
+        """Return the id of a new cluster. decisions: newer ones than those of this view."""
+        largest = max(self.ids.max(), self.network.predicted.max())
+        return (self.decisions if decisions is None else decisions).next_id(int(largest) + 1)
+
+    def count_pictures(self, cluster: Cluster, noun: str = "picture") -> str:
+        """Return "19 pictures", or "19 unlabeled pictures, 68 labeled" for a class with labels."""
+        noun = nouns.of(self.run)(noun)
+        if not cluster.labeled:
+            return counted(cluster.size, noun)
+        return f"{counted(cluster.size, f'unlabeled {noun}')}, {cluster.labeled:,} labeled"
+
+    @property
+    def choices(self) -> dict[int, str]:
+        """Return each cluster with its name and size, for a menu."""
+        return {one.id: f"{self.name(one.id)} ({self.count_pictures(one, 'image')})" for one in self.clusters}
+
+    @property
+    def named_ids(self) -> set[int]:
+        """Return the clusters that the user named and did not mark as not a class, without those merged into others."""
+        return self.decisions.names.keys() & set(self.ids.tolist()) - self.decisions.rejected
+
+    def sizes_by_name(self) -> Counter[str]:
+        """Return the number of pictures, labeled and predicted, of every class that has a name."""
+        labeled = self.targets[self.split.labeled].tolist()
+        sizes = Counter(map(self.class_name, labeled))
+        named = self.named_ids | self.defaults.keys() - self.decisions.rejected
+        for cluster in self.clusters:
+            if cluster.id in named:
+                sizes[self.name(cluster.id)] += cluster.size
+        return sizes
 
     def class_name(self, class_id: int) -> str:
         return self.split.class_names[class_id] if 0 <= class_id < len(self.split.class_names) else ""
@@ -76,16 +123,29 @@ def read_view(run: Run, epoch: int, *, is_thorough: bool = True) -> PredictionVi
     network = read_assignment(run, epoch)
     earlier_epochs = [e for e in points.stored_epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
     key = repr((sorted(decisions.parents.items()), sorted(decisions.moved.items())))
-    stamps = tuple((e, _stamp(run, e)) for e in (*earlier_epochs, epoch))
+    stamps = tuple(points.key_of_snapshot(run, e) for e in (*earlier_epochs, epoch))
     assigned, ids, described_clusters = _describe_clusters(str(run.folder), epoch, stamps, key, is_thorough, decisions)
     return PredictionView(
         run, epoch, partition.split, partition.targets, network, decisions, defaults, assigned, ids, described_clusters
     )
 
 
+def read_parent(view: PredictionView) -> PredictionView | None:
+    """Return the clusters from which this run continues; None if there are none, or they no longer exist."""
+    parent_id = inherited_files.parent_of(view.run)
+    if not parent_id:
+        return None
+    try:
+        return read_view(
+            Run(view.run.root / parent_id), inherited_files.read_confirmed(view.run).epoch, is_thorough=False
+        )
+    except (UserError, OSError):
+        return None
+
+
 def read_assignment(run: Run, epoch: int) -> Assignment:
     """Return the predictions of an epoch; raises `UserError`."""
-    key = str(run.folder), epoch, _stamp(run, epoch)
+    key = str(run.folder), points.key_of_snapshot(run, epoch)
     return _ASSIGNMENTS.get(
         key, lambda: clusters.read_assignment(run, epoch, points.read_partition(run).split), _bytes_of_assignment
     )
@@ -102,14 +162,18 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     unlabeled = partition.split.unlabeled
     assigned = labels.clusters_of(_decisions, network.predicted, unlabeled)
     ids = labels.cluster_ids(_decisions, network.predicted, partition.split.classes.total)
+    is_moved = assigned != labels.clusters_of(replace(_decisions, moved={}), network.predicted, unlabeled)
+    labeled, leftovers = _count_labeled(run, partition.split, partition.targets, assigned)
     described = partial(
         clusters.describe_clusters,
         assigned,
-        network.confidence,
+        np.where(is_moved, np.nan, network.confidence),
         partition.targets[unlabeled],
         ids,
         len(partition.split.class_names),
         withheld=partition.split.validation_rows,
+        labeled=labeled,
+        leftovers=leftovers,
     )
     if not is_thorough:
         return assigned, ids, described()
@@ -119,11 +183,26 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     made_by_user = {
         *_decisions.created_clusters,
         *map(_decisions.root, _decisions.parents),
-    }  # whether the network always had these says nothing
+        *_split_by_user(_decisions, network, unlabeled),
+    }
     mixed = clusters.find_mixed_ids(network, clusters.read_first_features(run, unlabeled)) - made_by_user
-    mixed -= _split_by_user(_decisions, network, unlabeled)
-    cluster_list = described(earlier=earlier, features=features, feature_rows=rows, mixed=mixed)
-    return assigned, ids, [replace(c, stability=np.nan) if c.id in made_by_user else c for c in cluster_list]
+    more = {"features": features, "feature_rows": rows, "mixed": mixed, "made_by_user": made_by_user}
+    return assigned, ids, described(**more, earlier=earlier, predicted=network.predicted)
+
+
+def _count_labeled(
+    run: Run, split: Split, targets: np.ndarray, assigned: np.ndarray
+) -> tuple[dict[int, int], set[int]]:
+    """Return the number of labeled images of each id that stands for a class, and the ids that hold only leftovers.
+
+    These are the classes that the user named in an earlier run, with more images labeled than unlabeled.
+    """
+    seen = split.classes.seen
+    labeled = np.bincount(targets[split.labeled], minlength=seen)[:seen]
+    unlabeled = np.bincount(assigned, minlength=seen)[:seen]
+    is_named = np.bincount(targets[split.confirmed], minlength=seen)[:seen] > 0
+    aligned = labels.default_names(run, split)
+    return {i: int(labeled[i]) for i in aligned}, {i for i in aligned if is_named[i] and unlabeled[i] < labeled[i]}
 
 
 def _split_by_user(decisions: Naming, network: Assignment, unlabeled: np.ndarray) -> set[int]:
@@ -155,7 +234,7 @@ def history_epochs(view: PredictionView) -> list[int]:
 def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment]:
     """Return the history of an unlabeled image over `history_epochs`, as far as these can be read."""
     key = repr((view.epoch, sorted(view.decisions.parents.items()), sorted(view.decisions.moved.items())))
-    folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
+    folder, now = str(view.run.folder), points.key_of_snapshot(view.run, view.epoch)
     row = int(np.searchsorted(view.split.unlabeled, image))
     stored, heirs = {}, {}
     for epoch in history_epochs(view):
@@ -164,14 +243,10 @@ def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment
         except UserError:
             continue
         stored[epoch] = Assignment(assignment.predicted[[row]], assignment.confidence[[row]])  # copies
-        heirs[epoch] = _match_clusters(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
+        heirs[epoch] = _match_clusters(folder, points.key_of_snapshot(view.run, epoch), now, key, view.assigned)
     return clusters.prediction_history(0, stored, heirs)
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
-def _match_clusters(folder: str, epoch: int, stamp, now, key: str, _assigned: np.ndarray) -> np.ndarray:
-    return clusters.successors(read_assignment(Run(Path(folder)), epoch).predicted, _assigned)
-
-
-def _stamp(run: Run, epoch: int) -> tuple | None:
-    return fingerprint(run.snapshots / f"epoch-{epoch:04d}.npz")
+def _match_clusters(folder: str, snapshot_key, now, key: str, _assigned: np.ndarray) -> np.ndarray:
+    return clusters.successors(read_assignment(Run(Path(folder)), snapshot_key[0]).predicted, _assigned)

@@ -5,27 +5,24 @@ the memory of browser and server does not grow with the number of pictures.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
-from lps.ui.server import columns, presentation
+from lps.ui.server import columns, components, presentation
 
-_FOLDER = Path(__file__).parent
 _HEIGHT = 420  # pixels
 _STYLE = f"""
 .lps-endless {{ --lps-wrong: light-dark({LIGHT.wrong}, {DARK.wrong}); }}
-{(_FOLDER / "scroll_gallery.css").read_text(encoding="utf-8")}
+{components.read_files(__file__, "scroll_gallery.css")}
 """
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_endless",
-    html='<div class="lps-endless" role="group"><div class="lps-endless-room"></div></div>',
-    css=_STYLE,
-    js=(_FOLDER / "scroll_gallery.js").read_text(encoding="utf-8"),
-    isolate_styles=False,
+    components.read_files(__file__, "scroll_gallery.js"),
+    _STYLE,
+    '<div class="lps-endless" role="group"><div class="lps-endless-room"></div></div>',
+    reports=["click", "missing"],
 )
 
 
@@ -56,10 +53,4 @@ def show_gallery(
         "opened": opened,
         "height": round(_HEIGHT * presentation.chart_scale()),
     }
-    callbacks = {"on_click_change": _nothing, "on_missing_change": _nothing}
-    result = _mount(key=key, data=data, **callbacks)
-    return result.click if type(result.click) is int else None
-
-
-def _nothing() -> None:
-    """Do nothing: a component needs a callback to report clicks, which are handled where the gallery is shown."""
+    return components.read_id(_mount(key=key, data=data).click)

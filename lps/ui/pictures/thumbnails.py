@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from lps.datasets import as_image
+from lps.datasets import Images, as_image
 
 FRAME = 3
 _THINNEST = 8  # of the longer side the part that the shorter one has at least, so that it can be seen and clicked
@@ -47,6 +47,11 @@ def join_tiles(tiles: list[np.ndarray], side: int, gap: int = 0, edge: int = 0) 
         top, left = (side - height) // 2, edge + i * (side + gap) + (side - width) // 2
         row[top : top + height, left : left + width] = np.dstack([tile, np.full((height, width), 255, np.uint8)])
     return row
+
+
+def square_picture(images: Images, image: int, side: int) -> np.ndarray:
+    """Return one image in the middle of a transparent square of `side` pixels, as RGBA."""
+    return join_tiles([make_thumbnail(images.pixels[image], side, images.sides(image))], side)
 
 
 def encode_png(pixels: np.ndarray) -> bytes:

@@ -10,7 +10,7 @@ from lps.store.titles import short_id
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
 from lps.ui.server import downloads
-from lps.ui.shared import error_toasts, escape, export_buttons
+from lps.ui.shared import click_errors, escape, export_buttons
 
 
 def show_model_export(run: Run) -> None:
@@ -21,7 +21,7 @@ def show_model_export(run: Run) -> None:
     )
     description += "out), your names, a model card with its training data and accuracy, and a short example."
     st.caption(nouns.of(run)(description))
-    error_toasts.show_errors("model")
+    click_errors.show_errors("model")
     path = export_job.export_path(run)
     job = detached_jobs.job_state(path)
     if job.state == "done":
@@ -36,9 +36,11 @@ def show_model_export(run: Run) -> None:
         st.button(
             "Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin_export, args=(run,)
         )
-    export_buttons.show_command(cli_args.format_command("export", short_id(run.id), to="model"))
+    export_buttons.show_command(
+        cli_args.format_command("export", short_id(run.id), to="model"), "Export on the command line"
+    )
 
 
 def _begin_export(run: Run) -> None:
-    with error_toasts.keep_errors("model"):
+    with click_errors.keep_errors("model"):
         export_job.start_export(run)

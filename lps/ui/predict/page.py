@@ -20,7 +20,7 @@ from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
 from lps.ui.predict import model, results, training_data, upload
-from lps.ui.shared import error_toasts, escape, export_buttons, page_head, select
+from lps.ui.shared import click_errors, escape, export_buttons, page_head, select
 
 _NEW_FOLDER = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _NEWEST_RESULT = "predict_seen"  # in the session: run and folder of the newest result
@@ -80,11 +80,10 @@ def _show_run(run: Run, text: str | None) -> None:
         upload.show_upload(_open_folder, _takes_vectors(run))
         return
     st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))
-    error_toasts.show_errors("predict")
+    click_errors.show_errors("predict")
     path = prediction_job.prediction_path(run, folder)
     if st.session_state.pop(_NEW_FOLDER, None) == str(folder):
-        with error_toasts.keep_errors("predict"):
-            prediction_job.start_prediction(run, folder)
+        _start_prediction(run, folder)
     job = detached_jobs.job_state(path)
     if job.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
@@ -97,7 +96,7 @@ def _show_run(run: Run, text: str | None) -> None:
     command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
     )
-    export_buttons.show_command(f"{command}    # or a folder: --to sorted")
+    export_buttons.show_command(f"{command}    # or a folder: --to sorted", "Predict on the command line")
 
 
 def _takes_vectors(run: Run) -> bool:
@@ -126,10 +125,13 @@ def _offer_prediction(run: Run, folder: Path, job: detached_jobs.JobState) -> No
     if was_predicted and job.state not in ("failed", "cancelled"):
         st.caption("The files, the names or the weights have changed since the last prediction.")
     label = "Predict again" if was_predicted else nouns.of(run)("Predict these pictures")
-    if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
-        with error_toasts.keep_errors("predict"):
-            prediction_job.start_prediction(run, folder)
-        st.rerun()
+    start = {"on_click": _start_prediction, "args": (run, folder)}
+    st.button(label, icon=":material/image_search:", type="primary", key="predict_begin", **start)
+
+
+def _start_prediction(run: Run, folder: Path) -> None:
+    with click_errors.keep_errors("predict"):
+        prediction_job.start_prediction(run, folder)
 
 
 def _show_predictions(run: Run, folder: Path, path: Path) -> None:
@@ -137,19 +139,14 @@ def _show_predictions(run: Run, folder: Path, path: Path) -> None:
         predictions = _load_predictions(str(path), fingerprint(path))
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
-        st.button(
-            "Predict again",
-            icon=":material/refresh:",
-            key="predict_again",
-            on_click=_repeat_prediction,
-            args=(run, folder),
-        )
+        repeat = {"on_click": _repeat_prediction, "args": (run, folder)}
+        st.button("Predict again", icon=":material/refresh:", key="predict_again", **repeat)
         return
     results.show_results(run, predictions, path, folder)
 
 
 def _repeat_prediction(run: Run, folder: Path) -> None:
-    with error_toasts.keep_errors("predict"):
+    with click_errors.keep_errors("predict"):
         prediction_job.delete_result(prediction_job.prediction_path(run, folder))
         prediction_job.start_prediction(run, folder)
 

@@ -1,12 +1,15 @@
 """The predictions of new pictures: counts, the rejection threshold, all pictures, and one of them."""
 
 from collections import Counter
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
+from lps.analysis import score_tables
 from lps.datasets import Images, Vectors, embeddings
 from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Unreadable, squeezed
@@ -14,9 +17,9 @@ from lps.datasets.readers.item_pictures import ItemPictures
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
-from lps.inference import prediction_files
-from lps.inference.prediction_result import NONE, PredictionResult
-from lps.inference.rejection import DEFAULT_KEEP
+from lps.inference import prediction_columns, prediction_files
+from lps.inference.prediction_result import AGREEING, NONE, PredictionResult
+from lps.inference.rejection import DEFAULT_KEEP, NEIGHBOURS
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, kept_thumbnails, left_out_files, nouns, paging, points
@@ -26,25 +29,52 @@ from lps.ui.predict import training_data
 from lps.ui.server import downloads
 from lps.ui.shared import data_table, escape, export_buttons, url_fields
 from lps.ui.shared.data_table import Column
-from lps.wording import counted
+from lps.wording import counted, share_of
 
 _PAGE = 48  # pictures on a sheet
 _SIZE = 72  # pixels on the screen
 _VIEWS = {"gallery": "Pictures", "table": "Table"}
 _ALL = "All pictures"
 _KIND = "Possible novel class"
-_ABOUT_COLUMNS = (
-    f"In the CSV file, `name` is the answer; it is empty for “{NONE}”. `guess` is the most likely class, also for "
-    f"“{NONE}”. `predicted` is the id that the model predicted and `cluster` the id after your merges and splits. "
-    "`group` is seen or novel. `new_kind` is the number of a possible novel class. "
-    f"`none` is yes for “{NONE}”, `distance` is the mean cosine distance to the 5 nearest training images, and "
-    "`nearest_1` to `nearest_3` are the most similar of these."
-)
+_DOUBTFUL = "Doubtful answers"
+_ORDERS = {"files": "By file", "least": "Least confident"}
 _ABOUT_LIMIT = (
-    f"This sets the limit: a new picture that is farther from the training images is “{NONE}”. It is not a share of "
-    "your new pictures."
+    f"This share of the training images lies within the limit of distance. A new picture beyond the limit is “{NONE}”. "
+    "At 100 %, every picture gets a class."
+)
+_ABOUT_DOUBTFUL = f"fewer than {AGREEING} of the {NEIGHBOURS} most similar training images have this class."
+_ABOUT_ACCURACY = (
+    "How many of the images of this class are recognized, measured on those whose label was withheld from training. "
+    "The limit is not applied"
 )
 _MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """A prediction with the chosen rejection distance.
+
+    source: the folder of the pictures, or the file of vectors. class_names: of each picture, `NONE` if it is rejected.
+    """
+
+    run: Run
+    predicted: PredictionResult
+    source: Path
+    threshold: float
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        is_rejected = self.predicted.is_none(self.threshold).tolist()
+        return [NONE if rejected else name for rejected, name in zip(is_rejected, self.predicted.names())]
+
+    @cached_property
+    def is_doubtful(self) -> list[bool]:
+        return self.predicted.is_doubtful(self.threshold).tolist()
+
+    def thumbnails(self, rows: Iterable[int]) -> Images:
+        """Return small copies of the pictures in these rows."""
+        files = tuple(self.predicted.files[row] for row in rows)
+        return _make_thumbnails(str(self.source), fingerprint(self.source), files)
 
 
 def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path) -> None:
@@ -52,30 +82,31 @@ def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path
     training_data.warn_of_other_data(run, predicted)
     left, right = st.columns([3, 2], gap="medium")
     with right:
-        threshold = _ask_threshold(run, predicted)
-    is_rejected, nearest_names = predicted.is_none(threshold), predicted.names()
-    class_names = [NONE if rejected else name for rejected, name in zip(is_rejected.tolist(), nearest_names)]
+        answers = _Answers(run, predicted, source, _ask_threshold(run, predicted))
     with left:
-        _show_counts(run, predicted, class_names, is_rejected)
+        _show_counts(answers)
         left_out_files.show_left_out_files(predicted.skipped)
-        _offer_files(run, predicted, threshold, path)
-    _show_kinds(run, predicted, source)
-    kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
-    say = nouns.of(run)
-    selected_class = _choose_class(class_names, kinds, say(_ALL))
-    rows = (
-        list(kinds[selected_class])
-        if selected_class in kinds
-        else [row for row, name in enumerate(class_names) if selected_class in (_ALL, name)]
-    )
+        _offer_files(answers, path)
+    _show_kinds(answers)
+    say, doubtful_rows = nouns.of(run), np.flatnonzero(answers.is_doubtful).tolist()
+    groups = {_DOUBTFUL: tuple(doubtful_rows)} if doubtful_rows else {}
+    groups |= {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
+    selected_class = _choose_class(answers.class_names, groups, say(_ALL))
+    rows = [row for row, name in enumerate(answers.class_names) if selected_class in (_ALL, name)]
+    rows = list(groups.get(selected_class, rows))
     views = {key: say(text) for key, text in _VIEWS.items()}
-    kind = url_fields.choose_one(
-        st.segmented_control, "show", "Show", views, required=True, label_visibility="collapsed"
-    )
+    with st.container(horizontal=True, gap="small"):
+        options = {"label_visibility": "collapsed"}
+        kind = url_fields.choose_one(st.segmented_control, "show", "Show", views, **options)
+        if kind == "gallery":
+            order = url_fields.choose_one(st.segmented_control, "order", "Order", _ORDERS, **options)
+            rows = sorted(rows, key=predicted.confidence.__getitem__) if order == "least" else rows
+    if doubtful_rows:
+        st.caption(say(f"**Doubtful** ({len(doubtful_rows):,}): {_ABOUT_DOUBTFUL}"))
     if kind == "table":
-        _show_table(run, predicted, class_names, rows)
+        _show_table(answers, rows)
     else:
-        _show_pictures(run, predicted, class_names, rows, source, threshold)
+        _show_pictures(answers, rows)
 
 
 def forget_choice() -> None:
@@ -87,18 +118,22 @@ def forget_choice() -> None:
 
 
 def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
-    """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
+    """Return the rejection distance, from the share of known pictures that the user accepts."""
     say = nouns.of(run)
     with st.container(border=True, gap="small"):
         share = st.slider(
             say("Training images that get a class"), 50, 100, round(100 * DEFAULT_KEEP),
-            format="%d %%", key="predict_keep", help=say("At 100 %, every picture gets a class."),
+            format="%d %%", key="predict_keep", help=say(_ABOUT_LIMIT),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            curve = predicted.trade_off
-            sentences = [_ABOUT_LIMIT, curve.explain_excess(threshold, share / 100), curve.withheld_in_words(threshold)]
-            st.caption(say(" ".join(filter(None, sentences))), help=say(curve.basis))
+            curve, num_none = predicted.trade_off, int(predicted.is_none(threshold).sum())
+            are = "is" if num_none == 1 else "are"
+            measured = [curve.explain_excess(threshold, share / 100), curve.withheld_in_words(threshold), curve.basis]
+            st.caption(
+                say(f"{num_none:,} of your {counted(len(predicted.files), 'picture')} {are} “{NONE}”."),
+                help=say(" ".join(filter(None, measured))),
+            )
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
@@ -107,15 +142,25 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
 # ---------------------------------------------------------------------------------------------------- all
 
 
-def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], is_rejected: np.ndarray) -> None:
+def _show_counts(answers: _Answers) -> None:
+    run, predicted, class_names = answers.run, answers.predicted, answers.class_names
     count, say = len(predicted.files), nouns.of(run)
-    rejected = f'{int(is_rejected.sum()):,} marked "{NONE}"'
+    rejected = f'{int(predicted.is_none(answers.threshold).sum()):,} marked "{NONE}"'
     st.markdown(f"**{counted(count, say('picture'))}**; {rejected} · model of epoch {predicted.epoch}")
+    accuracy = training_data.accuracy_by_class(run, predicted.epoch)
     columns = [
         Column("Class", lambda row: row[0]),
         Column(say("Pictures"), lambda row: row[1], "bar", min_value=0, max_value=count, format="localized"),
+        Column(
+            "Accuracy",
+            lambda row: share_of(*accuracy[row[0]]) if row[0] in accuracy else "",
+            help=say(_ABOUT_ACCURACY),
+            hidden=not accuracy,
+        ),
     ]
     data_table.show_data_table(columns, Counter(class_names).most_common(), say("Number of pictures of each class"))
+    if accuracy and {*class_names} - {NONE, *accuracy}:
+        st.caption(f"Accuracy “{data_table.EMPTY}”: not measured, because no label of this class was withheld.")
     if predicted.lost:
         names = escape.markdown(", ".join(predicted.lost))
         st.caption(
@@ -124,28 +169,25 @@ def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], 
         )
 
 
-def _offer_files(run: Run, predicted: PredictionResult, threshold: float, path: Path) -> None:
+def _offer_files(answers: _Answers, path: Path) -> None:
+    run, predicted, threshold = answers.run, answers.predicted, answers.threshold
     with st.container(horizontal=True, gap="small"):
-        st.download_button(
+        file_name = f"predictions-{short_id(run.id)}.csv"
+        export_buttons.offer_download(
             "Download CSV",
-            lambda: prediction_files.as_csv(predicted, threshold, _picture_files(run)),
-            file_name=f"predictions-{short_id(run.id)}.csv",
-            mime="text/csv",
-            key="predict_csv",
-            on_click="ignore",
-            icon=":material/download:",
+            lambda: prediction_files.as_csv(predicted, threshold, points.file_names(run)),
+            file_name,
+            "predict_csv",
         )
         if predicted.root is not None:
             help_text = f'One folder of pictures per class, one folder for "{NONE}", and the table of predictions'
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
             export_buttons.offer_file("Download ZIP", address, "folder_zip", help_text)
-    st.caption(nouns.of(run)(_ABOUT_COLUMNS))
-
-
-def _picture_files(run: Run) -> tuple[str, ...]:
-    """Return the files of the run's images; () if they are not files, or are gone."""
-    images = _training_images(run)
-    return images.file_names if images is not None else ()
+    with st.expander("Columns of the CSV file"):
+        columns = prediction_columns.describe_columns(threshold).items()
+        say = nouns.of(run)
+        rows = [(f"`{name}`", say(meaning)) for name, meaning in columns]
+        st.markdown(score_tables.markdown_table(("Column", "Meaning"), rows, text_columns=2))
 
 
 def _training_images(run: Run) -> Images | None:
@@ -163,9 +205,9 @@ def _labeled_images(run: Run) -> frozenset[int]:
         return frozenset()
 
 
-def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
+def _show_kinds(answers: _Answers) -> None:
     """Show the possible novel classes with the first pictures of each."""
-    say = nouns.of(run)
+    predicted, say = answers.predicted, nouns.of(answers.run)
     for number, kind in enumerate(predicted.kinds[:_MAX_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
@@ -178,18 +220,10 @@ def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first_rows = list(kind[:_FIRST])
-            images = _make_thumbnails(
-                str(source), fingerprint(source), tuple(predicted.files[row] for row in first_rows)
-            )
+            images = answers.thumbnails(first_rows)
             kind_frames = [
-                Frame(
-                    images.pixels[position],
-                    images.sides(position),
-                    "novel",
-                    f"{say('Picture')} {predicted.files[row]}",
-                    "",
-                )
-                for position, row in enumerate(first_rows)
+                Frame(images.pixels[k], images.sides(k), "novel", f"{say('Picture')} {predicted.files[row]}")
+                for k, row in enumerate(first_rows)
             ]
             frames.show_frames([("", kind_frames)], _SIZE)
     if predicted.kinds:
@@ -197,111 +231,95 @@ def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
             "To teach the model this class, add these vectors to the file that it was trained on, with the name of "
             "the class as their label, or without a label. Then train again. The column new_kind of the table "
             "lists them."
-            if is_vector_file(source)
+            if is_vector_file(answers.source)
             else "To teach the model this class, add these pictures to its training folder and train again. Put them "
             "into a sub-folder with the name of the class, or among the pictures without labels. The column new_kind "
             "of the table lists them."
         )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(
-                advice,
-                width="stretch",
-            )
+            st.caption(advice, width="stretch")
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
-def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all_title: str) -> str:
+def _choose_class(class_names: list[str], groups: dict[str, tuple[int, ...]], all_title: str) -> str:
     counts = Counter(class_names)
     labels = {_ALL: f"{all_title} ({len(class_names):,})"} | {
         name: f"{name} ({n:,})" for name, n in counts.most_common()
     }
-    labels |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
+    labels |= {name: f"{name} ({len(rows):,})" for name, rows in groups.items()}
     return url_fields.choose_one(st.selectbox, "class", "Predicted class", labels, width=300)
 
 
-def _show_table(run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int]) -> None:
+def _show_table(answers: _Answers, rows: list[int]) -> None:
+    predicted, say = answers.predicted, nouns.of(answers.run)
     names = predicted.names()
-    say = nouns.of(run)
-    about_nearest = say("The class that the model predicts, even if the picture is too far from it")
-    about_confidence = "Confidence of the model in the nearest class"
-    about_distance = say("Mean cosine distance to the 5 nearest training images")
+    about = {name: say(meaning) for name, meaning in prediction_columns.describe_columns(answers.threshold).items()}
     columns = [
         Column("File", lambda row: predicted.files[row]),
-        Column("Name", lambda row: class_names[row]),
-        Column("Nearest class", lambda row: names[row], help=about_nearest),
-        Column("Confidence", 100 * predicted.confidence[rows], "number", format="%.0f %%", help=about_confidence),
-        Column("Distance", predicted.distance[rows], "number", format="%.3f", help=about_distance),
+        Column("Name", lambda row: answers.class_names[row]),
+        Column("Guess", lambda row: names[row], help=about["guess"]),
+        Column("Confidence", 100 * predicted.confidence[rows], "number", format="%.0f %%", help=about["confidence"]),
+        Column("Distance", predicted.distance[rows], "number", format="%.3f", help=about["distance"]),
+        Column("Note", lambda row: "doubtful" * answers.is_doubtful[row], help=say(_ABOUT_DOUBTFUL), optional=True),
     ]
-    data_table.show_data_table(columns, rows, say("Every picture with its class, confidence and distance"), height=520)
+    data_table.show_data_table(columns, rows, say("Every picture with its class, confidence and distance"), max_rows=14)
 
 
-def _show_pictures(
-    run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int], source: Path, threshold: float
-) -> None:
+def _show_pictures(answers: _Answers, rows: list[int]) -> None:
     """Show a sheet of the pictures, and one of them beside the most similar training images."""
-    say = nouns.of(run)
+    predicted, say = answers.predicted, nouns.of(answers.run)
     if not rows:
         st.caption(say("No pictures match."))
         return
-    number = paging.choose_page(-(-len(rows) // _PAGE), f"predict page {st.query_params.get('class', '')}")
-    page_rows = rows[(number - 1) * _PAGE : number * _PAGE]
     opened = url_fields.read_number("picture")
+    key = f"predict page {st.query_params.get('class', '')}{st.query_params.get('order', '')}"
+    if opened in rows and key not in st.session_state:
+        st.session_state[key] = rows.index(opened) // _PAGE + 1
+    number = paging.choose_page(-(-len(rows) // _PAGE), key)
+    page_rows = rows[(number - 1) * _PAGE : number * _PAGE]
     sheet, detail = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in page_rows))
-        tiles = [
-            Tile(
-                position,
-                _write_caption(class_names[row], predicted.confidence[row]),
-                f"{predicted.files[row]}, {class_names[row]}",
-            )
-            for position, row in enumerate(page_rows)
-        ]
-        token = f"{run.id} {predicted.root} {number}"
+        images = answers.thumbnails(page_rows)
+        tiles = []
+        for position, row in enumerate(page_rows):
+            name = answers.class_names[row]
+            caption = _write_caption(name, predicted.confidence[row], answers.is_doubtful[row])
+            tiles.append(Tile(position, caption, f"{predicted.files[row]}, {name}"))
+        token = f"{answers.run.id} {predicted.root} {number}"
         position = page_rows.index(opened) if opened in page_rows else None
         choice = gallery.show_sheet(
             tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False
         )
-        if choice.clicked is not None and choice.clicked < len(page_rows) and page_rows[choice.clicked] != opened:
-            url_fields.set_number("picture", page_rows[choice.clicked])
-            st.rerun()
+        if choice.clicked is not None and choice.clicked < len(page_rows):
+            url_fields.open_number("picture", page_rows[choice.clicked])
     with detail, st.container(border=True):
-        if opened is None or opened >= len(predicted.files):
-            st.caption(
-                say(
-                    "The percentage is the model's confidence. Click a picture to see the most similar training images."
-                )
-            )
+        if opened not in page_rows:
+            hint = "Click a picture to see the most similar training images."
+            st.caption(say(f"The percentage is the model's confidence. {hint}"))
         else:
-            _show_picture(run, predicted, opened, class_names[opened], source, threshold)
+            _show_picture(answers, opened)
 
 
-def _write_caption(class_name: str, confidence: float) -> str:
+def _write_caption(class_name: str, confidence: float, is_doubtful: bool) -> str:
     """Return the words below a picture; a rejected picture has no confidence."""
-    return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
+    return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %" + "\ndoubtful" * is_doubtful
 
 
-def _show_picture(
-    run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path, threshold: float
-) -> None:
+def _show_picture(answers: _Answers, row: int) -> None:
     """Explain the prediction of one picture."""
-    say = nouns.of(run)
+    run, predicted, class_name, say = answers.run, answers.predicted, answers.class_names[row], nouns.of(answers.run)
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
-    thumbnails = _make_thumbnails(str(source), fingerprint(source), (predicted.files[row],))
+    thumbnails = answers.thumbnails([row])
     if (title := thumbnails.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
-    st.markdown(escape.markdown(explain_prediction(predicted, row, threshold)))
+    st.markdown(escape.markdown(explain_prediction(predicted, row, answers.threshold)))
+    if answers.is_doubtful[row]:
+        st.markdown(f":orange[**Doubtful**]: {say(_ABOUT_DOUBTFUL)}")
     nearest_images, images = predicted.nearest[row].tolist(), _training_images(run)
-    new_frames = [
-        Frame(
-            thumbnails.pixels[0],
-            thumbnails.sides(0),
-            predicted.groups[int(predicted.cluster[row])],
-            f"{say('Picture')}, {class_name}",
-        )
-    ]
-    frames.show_frames([(say("This picture"), new_frames)], _SIZE)
+    group = predicted.groups[int(predicted.cluster[row])]
+    new_frame = Frame(thumbnails.pixels[0], thumbnails.sides(0), group, f"{say('Picture')}, {class_name}")
+    frames.show_frames([(say("This picture"), [new_frame])], _SIZE)
     if images is None:
         st.caption(say("The run's pictures were not found."))
         return

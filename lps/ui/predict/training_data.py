@@ -1,5 +1,6 @@
 """Say what a model was trained on, and warn if most of the predicted pictures are unlike its training pictures."""
 
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
@@ -10,6 +11,7 @@ from lps.errors import UserError
 from lps.inference.prediction_result import PredictionResult
 from lps.settings import catalog
 from lps.store import titles
+from lps.store.inherited_files import FREE, keeps_class_free
 from lps.store.runs import Run
 from lps.ui.pictures import nouns, points, predictions
 from lps.ui.shared import escape
@@ -28,8 +30,9 @@ def show_training_data(run: Run) -> None:
 def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes".
 
-    If a novel cluster is empty: "... and 1 novel class without pictures". Once the user has named clusters:
-    "..., 3 clusters with your names (six, seven, nine) and 1 without a name".
+    If a novel cluster is empty: "... and 1 novel class without pictures", or "... and 1 class kept free for pictures of
+    unknown kinds". Once the user has named clusters: "..., 3 clusters with your names (six, seven, nine) and 1 without
+    a name".
     """
     name = _name_data(run)
     try:
@@ -48,7 +51,8 @@ def _describe_training_data(run: Run) -> str:
         clusters = view.clusters if view and view.defaults else []
         empty = sum(not cluster.size and cluster.id not in view.defaults for cluster in clusters)
         parts = [counted(novel - empty, "novel class")] * (novel > empty)
-        parts += [f"{counted(empty, 'novel class')} without pictures"] * (empty > 0)
+        without_pictures = f"{counted(empty, 'novel class')} without pictures"
+        parts += [f"1 class {FREE}" if keeps_class_free(run) else without_pictures] * (empty > 0)
         return listed([text, *parts])
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
     names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
@@ -56,6 +60,21 @@ def _describe_training_data(run: Run) -> str:
     parts = [text] + [f"{counted(len(names), 'cluster')} with your names ({first_of(names, _MAX_NAMED)})"] * bool(names)
     parts += [f"{unnamed} without a name"] * (len(names) < len(found))
     return listed(parts)
+
+
+def accuracy_by_class(run: Run, epoch: int) -> dict[str, tuple[float, int]]:
+    """Return (accuracy, number of withheld labels) of each class with such labels; none if these cannot be read."""
+    try:
+        view = predictions.read_view(run, epoch, is_thorough=False)
+    except UserError:
+        return {}
+    rows = view.split.validation_rows
+    counts, right = Counter[str](), Counter[str]()
+    for cluster, label in zip(view.assigned[rows].tolist(), view.truth[rows].tolist()):
+        name = view.class_name(label)
+        counts[name] += 1
+        right[name] += view.name(cluster) == name
+    return {name: (right[name] / count, count) for name, count in counts.items()}
 
 
 def _name_data(run: Run) -> str:

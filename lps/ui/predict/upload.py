@@ -10,7 +10,7 @@ from lps.errors import UserError
 from lps.interop import uploaded_folders
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
-from lps.ui.shared import error_toasts, select
+from lps.ui.shared import click_errors, select
 
 
 def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
@@ -18,14 +18,15 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
 
     takes_vectors: the run was trained on embeddings and predicts vectors, not pictures.
     """
-    error_toasts.show_errors("predict")
+    click_errors.show_errors("predict")
     help_text = "A folder of pictures. Its sub-folders are read, too. Your files are not changed"
     endings = uploaded_folders.VECTORS if takes_vectors else ()
     earlier = uploaded_folders.folders(uploaded_folders.home_of_new())
     ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
-    folder_choice.show_folder_choice(
-        "predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings
-    )
+    with st.container():  # one element, so the result replaces all of it at once
+        folder_choice.show_folder_choice(
+            "predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings
+        )
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:

@@ -22,7 +22,7 @@ from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.point_map import show_map
 from lps.ui.projection import filters, selection
 from lps.ui.server import picture_files
-from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
+from lps.ui.shared import click_errors, epoch_choice, escape, live_part, page_head, select, theme, url_fields
 from lps.ui.shared.plot import code_of
 from lps.wording import ago
 
@@ -42,13 +42,13 @@ def main() -> None:
 
 def _show_projection(runs: list[Run]) -> None:
     """Draw the controls, then the map with the opened image beside it, or how to get a map."""
-    error_toasts.show_errors(_ERRORS_KEY)
+    click_errors.show_errors(_ERRORS_KEY)
     run, epoch = _pick_run_and_epoch(runs)
     try:
         colorings = coloring.list_colorings(run, epoch)
         with st.container(horizontal=True, gap="medium"):
-            method = url_fields.choose_one(st.segmented_control, "map", "Map", projection.METHODS, required=True)
-            color_by = url_fields.choose_one(st.segmented_control, "color", "Colour by", colorings, required=True)
+            method = url_fields.choose_one(st.segmented_control, "map", "Map", projection.METHODS)
+            color_by = url_fields.choose_one(st.segmented_control, "color", "Colour by", colorings)
         table = points.read_points(run, epoch, method)
         colors = None if table is None else coloring.color_points(run, epoch, table, color_by, theme.current_palette())
     except UserError as error:
@@ -110,9 +110,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
             _offer_full_map(run, epoch)
         filters.show_conditions(run, epoch, table, selection.choose_by_conditions)
         _offer_all(run, method, epoch)
-    if events.clicked is not None and events.clicked != image:
-        url_fields.set_number("image", events.clicked)
-        st.rerun()
+    url_fields.open_number("image", events.clicked)
     if events.is_drawn_by_hand and matching is not None:  # the manual selection is newer
         filters.keep_conditions(filters.Conditions())
         st.rerun()
@@ -148,12 +146,8 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     """Offer to compute a missing map, or show the progress."""
     method_name = projection.METHODS[method]
     job = projection.map_progress(run, method, epoch)
-    if job.state == "working":
-        read_progress = partial(projection.map_progress, run, method, epoch)
-        cancel = partial(projection.cancel_map, run, method, epoch)
-        live_part.wait_for_end(
-            read_progress, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, method_name, cancel)
-        )
+    if job.is_working:
+        _wait_for_map(run, method, epoch)
         st.skeleton(height=420)
         return
     if job.state == "done":
@@ -168,15 +162,13 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
         st.error(escape.markdown(f"{method_name} of epoch {epoch} failed: {job.message}"), icon=":material/error:")
     else:
         st.info(f"{method_name} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
-    if projection.progress_of_all_maps(run, method).state == "working":
+    if projection.progress_of_all_maps(run, method).is_working:
         _offer_all(run, method, epoch)
         return
     button_label = "Try again" if job.state == "failed" else f"Compute {method_name}"
     with st.container(horizontal=True, gap="small"):
-        if st.button(button_label, type="primary", icon=":material/play_arrow:"):
-            with error_toasts.keep_errors(_ERRORS_KEY):
-                projection.start_map(run, method, epoch)
-            st.rerun()
+        start = {"on_click": _begin, "args": (projection.start_map, run, method, epoch)}
+        st.button(button_label, type="primary", icon=":material/play_arrow:", **start)
         _offer_all(run, method, epoch)
     st.caption(
         "The computation runs in the background and takes up to two minutes per epoch. The map is stored with the run."
@@ -188,24 +180,26 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     stored = points.stored_epochs(run)
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
-    if projection.progress_of_all_maps(run, method).state == "working":
-        read_progress = partial(projection.progress_of_all_maps, run, method)
-        live_part.wait_for_end(
-            read_progress, attrgetter("is_working"), _WAIT_S, lambda job: _show_progress_of_all(job, run, method)
-        )
+    read_progress = partial(projection.progress_of_all_maps, run, method)
+    if read_progress().is_working:
+        draw = partial(_show_progress_of_all, run, method)
+        live_part.wait_for_end(read_progress, attrgetter("is_working"), _WAIT_S, draw)
         return
     lacking = set(projection.spread_epochs(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
     help_text = f"Up to {projection.MAX_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
     label = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
-    if st.button(label, icon=":material/animation:", key="all_epochs", help=help_text):
-        with error_toasts.keep_errors(_ERRORS_KEY):
-            projection.start_all_maps(run, method, epoch)
-        st.rerun()
+    start = {"on_click": _begin, "args": (projection.start_all_maps, run, method, epoch)}
+    st.button(label, icon=":material/animation:", key="all_epochs", help=help_text, **start)
 
 
-def _show_progress_of_all(job: detached_jobs.JobState, run: Run, method: str) -> None:
+def _begin(start: Callable[..., object], *arguments) -> None:
+    with click_errors.keep_errors(_ERRORS_KEY):
+        start(*arguments)
+
+
+def _show_progress_of_all(run: Run, method: str, job: detached_jobs.JobState) -> None:
     st.caption(f":material/hourglass_top: Computing {escape.markdown(job.message or 'the first epoch')}")
     previous_count = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
@@ -214,30 +208,30 @@ def _show_progress_of_all(job: detached_jobs.JobState, run: Run, method: str) ->
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _show_progress(job: detached_jobs.JobState, method_name: str, cancel: Callable[[], None]) -> None:
-    age = f"started {ago(time.time() - job.since)}" if job.since else "just started"
-    message = f"Computing {job.message or method_name}, {age}"
-    st.info(escape.markdown(message), icon=":material/hourglass_top:")
-    st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
+def _wait_for_map(run: Run, method: str, epoch: int) -> None:
+    """Show the progress of a map, and a button that cancels it."""
+
+    def draw(job: detached_jobs.JobState) -> None:
+        age = f"started {ago(time.time() - job.since)}" if job.since else "just started"
+        message = f"Computing {job.message or projection.METHODS[method]}, {age}"
+        st.info(escape.markdown(message), icon=":material/hourglass_top:")
+        cancel = {"on_click": projection.cancel_map, "args": (run, method, epoch)}
+        st.button("Cancel", icon=":material/cancel:", key="cancel_map", **cancel)
+
+    read_progress = partial(projection.map_progress, run, method, epoch)
+    live_part.wait_for_end(read_progress, attrgetter("is_working"), _WAIT_S, draw)
 
 
 def _offer_full_map(run: Run, epoch: int) -> None:
     """Offer to place all images if the PCA shows only some, or show the progress."""
     if run.is_recorded or not points.is_thinned(run, epoch):
         return
-    read_progress = partial(projection.map_progress, run, "pca", epoch)
-    job = read_progress()
+    job = projection.map_progress(run, "pca", epoch)
     if job.is_working:
-        cancel = partial(projection.cancel_map, run, "pca", epoch)
-        live_part.wait_for_end(
-            read_progress, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel)
-        )
-    elif job.state != "done" and st.button(
-        nouns.of(run)("Show all images"), icon=":material/scatter_plot:", key="whole_map"
-    ):
-        with error_toasts.keep_errors(_ERRORS_KEY):
-            projection.start_map(run, "pca", epoch)
-        st.rerun()
+        _wait_for_map(run, "pca", epoch)
+    elif job.state != "done":
+        start = {"on_click": _begin, "args": (projection.start_map, run, "pca", epoch)}
+        st.button(nouns.of(run)("Show all images"), icon=":material/scatter_plot:", key="whole_map", **start)
 
 
 def _show_image(run: Run, row: pd.Series) -> None:
@@ -245,8 +239,8 @@ def _show_image(run: Run, row: pd.Series) -> None:
     image, names = row["image"], points.read_partition(run).split.class_names
     pictures = selection.read_pictures(run)
     if pictures is not None:
-        thumbnail = thumbnails.make_thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
-        st.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
+        picture = thumbnails.square_picture(pictures, image, _PICTURE)
+        st.image(picture, width="stretch", alt=nouns.of(run)(f"Image {image}"))
     facts = {
         "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
         "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
@@ -293,9 +287,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     pictures = selection.read_pictures(run)
     choice = gallery.show_sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
     st.caption(say(_describe_neighbours(neighbour_rows, row)))
-    if choice.clicked is not None and choice.clicked != row["image"]:
-        url_fields.set_number("image", choice.clicked)
-        st.rerun()
+    url_fields.open_number("image", choice.clicked)
 
 
 def _describe_neighbours(neighbour_rows: pd.DataFrame, row: pd.Series) -> str:

@@ -4,21 +4,22 @@ They were selected with a lasso or a box, or by conditions (lps.ui.projection.fi
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import labels, naming
+from lps.analysis import naming
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.files import tables
 from lps.store.runs import Run
-from lps.ui.pictures import nouns, points, predictions, scroll_gallery
+from lps.ui.pictures import name_field, nouns, points, predictions, scroll_gallery
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, escape, url_fields
+from lps.ui.shared import data_table, escape, export_buttons, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -87,15 +88,9 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
         st.subheader(say(counted(len(rows), "selected image")), anchor=False, width="content")
         with st.container(horizontal=True, width="content", gap="small"):
             files = images.file_names if images is not None else ()
-            st.download_button(
-                "Download CSV",
-                lambda: as_csv(rows, names, files),
-                file_name=f"selected-epoch-{epoch:04d}.csv",
-                mime="text/csv",
-                on_click="ignore",
-                icon=":material/download:",
-                help=say("Image, file, prediction, confidence and true class of each selected image"),
-            )
+            about = say("Image, file, prediction, confidence and true class of each selected image")
+            make_csv, file_name = partial(as_csv, rows, names, files), f"selected-epoch-{epoch:04d}.csv"
+            export_buttons.offer_download("Download CSV", make_csv, file_name, "lasso_csv", help=about)
             if not run.is_recorded:
                 st.button(
                     "Make a cluster",
@@ -162,9 +157,7 @@ def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     clicked = scroll_gallery.show_gallery(
         rows, "selected", alt, names, picture_files.address_of_pictures(run), opened, nouns.of(run)("Image")
     )
-    if clicked is not None and clicked != opened:
-        url_fields.set_number("image", clicked)
-        st.rerun()
+    url_fields.open_number("image", clicked)
 
 
 def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -> str:
@@ -197,7 +190,7 @@ def _ask_cluster(run: Run, epoch: int, images: list[int]) -> None:
         view = predictions.read_view(run, epoch)
     except UserError:
         return  # said once one is put in, by the button beside
-    clusters = {int(cluster): view.title(cluster) for cluster in view.ids}
+    clusters = view.choices
     key = f"lasso_place {len(naming.read_entries(run))} {len(images)} {images[0]}"
     st.selectbox(
         "Move to",
@@ -222,13 +215,13 @@ def _put_in_cluster(run: Run, epoch: int, images: list[int], into: int | str | N
     try:
         view = predictions.read_view(run, epoch)
         cluster = _find_cluster_by_name(view, into) if isinstance(into, str) else into
-        new_id = view.decisions.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
+        new_id = view.next_id()
         steps: list[dict] = [{"do": "split", "images": images, "new": new_id}]
         if cluster is not None:
             steps.append({"do": "merge", "id": new_id, "into": cluster})
         elif isinstance(into, str):
             steps.append({"do": "name", "id": new_id, "name": naming.clean_name(into)})
-        naming.record_steps(run, epoch, steps, labels.digest_of_predictions(view.network.predicted))
+        name_field.record_steps(view, steps)
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return

@@ -20,12 +20,13 @@ from lps.store import desired_state, titles
 from lps.store.desired_state import MAX_PRIORITY
 from lps.store.runs import RUN_ID, Run
 from lps.ui.forms import background_work
-from lps.ui.shared import data_table, error_toasts, escape, live_part, page_head, select, theme, time_estimates
+from lps.ui.shared import click_errors, data_table, escape, live_part, page_head, select, theme, time_estimates
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
 _ROWS = 12  # of the table in sight
+_LETTERS = 50  # of a name: the other columns are narrow
 _MAX_JOBS = 8  # background jobs listed at once
 _MAX_INTERRUPTED = 20  # interrupted runs listed at once
 _DRIVER_S = 2.5  # how long an answer of the driver is reused
@@ -47,7 +48,7 @@ def _show_queue(snapshot: QueueSnapshot) -> None:
     """Draw everything below the title."""
     now = time.time()
     _show_head(snapshot, now)
-    error_toasts.show_errors("queue", ":material/block:")
+    click_errors.show_errors("queue", ":material/block:")
     _show_devices(snapshot, now)
     _show_jobs(snapshot)
     _show_waiting(snapshot, now)
@@ -297,14 +298,29 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     selected_ids = set(st.session_state.get("queue_chosen", []))
     alt = "The waiting runs in their order of start"
     positions = data_table.tick_rows(
-        _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, selected_ids, _ROWS, alt
+        _waiting_columns(snapshot.waiting, now),
+        list(enumerate(snapshot.waiting, 1)),
+        "queue",
+        ids,
+        selected_ids,
+        _ROWS,
+        alt,
     )
     selected = [snapshot.waiting[position] for position in positions]
     st.session_state["queue_chosen"] = [item.run.id for item in selected]
     _show_actions(selected, now)
 
 
-def _waiting_columns(now: float) -> list[Column]:
+def _name_column(runs: Sequence[Run]) -> Column:
+    """Return the column of names, which are those in menus of runs and on Runs; the help explains their symbols."""
+    names = list(select.run_names(runs).values())
+    configs = [config for run in runs if (config := run.config_if_readable())]
+    symbols = titles.explain_symbols(names, [config.method for config in configs])
+    help_text = f"Symbols: {symbols}" if symbols else None
+    return Column("Name", names, "text", data_table.label_width(names, _LETTERS), help_text, pinned=True)
+
+
+def _waiting_columns(waiting: Sequence[QueuedJob], now: float) -> list[Column]:
     """Return the columns of the waiting runs; a row is (place, run), in starting order."""
     about_wait = "What the run waits for, other than a free slot"
     about_time = "Estimated from similar runs at the current speed"
@@ -321,7 +337,7 @@ def _waiting_columns(now: float) -> list[Column]:
     priority = column_of_run(lambda item: item.desired.priority)
     return [
         Column("Place", lambda row: row[0], "number", 40, label="#"),
-        Column("Name", column_of_run(lambda item: titles.run_title(item.run)), "text", 210, pinned=True),
+        _name_column([item.run for item in waiting]),
         Column("Waits for", waits, "text", 190, about_wait, optional=True),
         Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
         Column("Takes", takes, "text", 110, about_time, optional=True),
@@ -392,7 +408,7 @@ def _apply_all(changes: Sequence[Callable[[], object]]) -> None:
     """Apply all changes, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
     for change in (*changes, lambda: launcher.dispatch(root)):
-        with error_toasts.keep_errors("queue"), as_user_error("runs", f"{root} cannot be written to"):
+        with click_errors.keep_errors("queue"), as_user_error("runs", f"{root} cannot be written to"):
             change()
 
 

@@ -34,7 +34,7 @@ class _Lane:
     run: Run
     state: State
     history: History
-    method: str  # as people write it
+    method: str  # its title
     planned: int  # epochs
 
     @property
@@ -49,14 +49,14 @@ class _Lane:
 
 def main() -> None:
     """Draw the page."""
-    runs = page_head.begin_page("Race", "pace")
+    runs = page_head.begin_page("Race", page="pace")
     if runs:
         _show_race(runs)
 
 
 def _show_race(runs: list[Run]) -> None:
     upper, lower = st.container(), st.container()
-    menu_area, race_area = (lower, upper) if presentation.is_on() else (upper, lower)  # a room sees the race first
+    menu_area, race_area = (lower, upper) if presentation.is_on() else (upper, lower)  # an audience sees the race first
     with menu_area:
         selected, num_candidates = _pick_runs(runs)
         racing_runs = _runs_of_one_split(selected)
@@ -73,7 +73,6 @@ def _show_race(runs: list[Run]) -> None:
         live_part.follow_changes(
             lambda: [_make_lane(*lane) for lane in lettered], _are_going_on, _show_all_curves, _TICK_S
         )
-        race_view.offer_race_file(racing_runs)
 
 
 def _show_left_out(racing_runs: list[Run], number: int) -> None:
@@ -95,7 +94,7 @@ def _pick_runs(runs: list[Run]) -> tuple[list[Run], int]:
 
     Runs that can be compared with the first one come first; the others say what differs.
     """
-    run_by_id = {run.id: run for run in runs}
+    names = select.run_names(runs)
     named = select.runs_of_address(runs)
     candidates = [] if named else comparable_runs.default_candidates(runs)
     selected = named[: comparable_runs.MAX_RUNS] or candidates[: comparable_runs.NUM_DEFAULT_RUNS]
@@ -110,17 +109,13 @@ def _pick_runs(runs: list[Run]) -> tuple[list[Run], int]:
         [run.id for run in selected],
         lambda ids: url_fields.set_values("run", ids, "at", "epoch", "view"),
         "Runs",
-        sorted(run_by_id, key=lambda name: bool(differences[name])),
-        format_func=lambda name: _label_option(run_by_id[name], differences[name]),
+        sorted(names, key=lambda run_id: bool(differences[run_id])),
+        format_func=lambda run_id: " · ".join(filter(None, [names[run_id], differences[run_id]])),
         max_selections=comparable_runs.MAX_RUNS,
         placeholder=f"Choose two to four runs of the same split. The race shows the first {race_data.MAX_RUNS} of them",
         label_visibility="collapsed",
     )
     return selected, sum(run.is_recorded == selected[0].is_recorded for run in candidates)
-
-
-def _label_option(run: Run, difference: str) -> str:
-    return f"{titles.run_label(run)}{f' · {difference}' if difference else ''}"
 
 
 def _runs_of_one_split(selected: list[Run]) -> list[Run]:
@@ -143,32 +138,24 @@ def _offer_own_race(runs: list[Run]) -> None:
     if own_runs:
         own_runs = comparable_runs.default_candidates(own_runs)[:_SUGGESTIONS]
         label = f"Your own runs: {' and '.join(map(titles.run_title, own_runs))}"
-        ids = [run.id for run in own_runs]
-        icon = ":material/arrow_back:"
-        st.button(escape.markdown(label), key="own_race", icon=icon, on_click=_choose_runs, args=(ids,))
+        open_race = {"on_click": url_fields.set_values, "args": ("run", [run.id for run in own_runs])}
+        st.button(escape.markdown(label), key="own_race", icon=":material/arrow_back:", **open_race)
 
 
 def _suggest_partners(run: Run, runs: list[Run]) -> None:
     """Offer runs to compare a single run with."""
     partners = comparable_runs.find_partners(run, runs)[:_SUGGESTIONS]
-    if not partners:
-        sentence = "No finished run of another method uses this split yet."
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(sentence, width="content")
-            st.page_link("pages/launch.py", label="Launch one", icon=":material/rocket_launch:")
-        return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if not partners:
+            st.caption("No finished run of another method uses this split yet.", width="content")
+            st.page_link("pages/launch.py", label="Launch one", icon=":material/rocket_launch:")
+            return
         st.caption("Compare with:", width="content")
         for partner in partners:
             difference = comparable_runs.describe_difference(run, partner)
             label = escape.markdown(titles.run_label(partner) + (f" · {difference}" if difference else ""))
-            ids = [run.id, partner.id]
-            icon = ":material/add:"
-            st.button(label, key=f"beside-{partner.id}", icon=icon, on_click=_choose_runs, args=(ids,))
-
-
-def _choose_runs(ids: list[str]) -> None:
-    st.query_params["run"] = ids
+            open_race = {"on_click": url_fields.set_values, "args": ("run", [run.id, partner.id])}
+            st.button(label, key=f"beside-{partner.id}", icon=":material/add:", **open_race)
 
 
 def _make_lane(letter: str, run: Run) -> _Lane:
@@ -192,8 +179,9 @@ def _show_all_curves(lanes: list[_Lane]) -> None:
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.shared_ranges([lane.history for lane in lanes])
     legend = (
-        ":gray[grey: accuracy on all classes (in the KL chart: KL) · dotted: k-means before training · "
-        "▲: milestone, such as the first epoch with a small gap · click in a chart: the race jumps to this epoch]"
+        ":gray[grey: accuracy on all classes (in the KL chart: KL, the mean of an epoch) · "
+        "dotted: k-means before training · ▲: milestone, such as the first epoch with a small gap · "
+        "click in a chart: the race jumps to this epoch]"
     )
     st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {legend}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):
@@ -221,7 +209,7 @@ def _show_head(lane: _Lane, runs: list[Run]) -> None:
 def describe_run(run: Run, compared_runs: list[Run]) -> list[str]:
     """Return the settings that distinguish a run from the others, and its seed, in words."""
     try:
-        return [*titles.changed_settings(run, compared_runs), f"seed {run.config().seed}"]
+        return [*titles.plain_words(titles.changed_settings(run, compared_runs)), f"seed {run.config().seed}"]
     except UserError:
         return []
 
@@ -229,29 +217,17 @@ def describe_run(run: Run, compared_runs: list[Run]) -> list[str]:
 def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
     """Plot the pace of one run, with its marks."""
     if not lane.history.last_epoch:
-        is_queued = lane.state.name == "queued"
-        status = (
-            "waits in the queue. It starts when a slot is free."
-            if is_queued
-            else "has recorded no epoch of training yet."
-        )
+        status = "has recorded no epoch of training yet."
+        if lane.state.name == "queued":
+            status = "waits in the queue. It starts when a slot is free."
         st.caption(f"{lane.letter} {status}")
         return
-    marks = race_data.marks_of(lane.history, not lane.is_going_on)
-    arguments = (
-        lane.letter,
-        lane.history,
-        length,
-        ranges,
-        marks,
-        lane.method,
-        not lane.is_going_on,
-        theme.current_palette(),
-    )
-    figure = pace_charts.pace(*arguments).update_layout(uirevision=lane.run.id)
+    is_over, colors = not lane.is_going_on, theme.current_palette()
+    marks = race_data.marks_of(lane.history, is_over)
+    figure = pace_charts.pace(lane.letter, lane.history, length, ranges, marks, lane.method, is_over, colors)
     alt = f"{lane.letter}, {lane.method}: seen and novel accuracy with their gap, KL, margins, thresholds over epochs. "
     alt += "; ".join(mark.words for mark in marks)
-    plot(figure, f"pace-{lane.letter}", alt, clock=race_view.CLOCK, code=code_of("pace", lane.run))
+    plot(figure, f"pace-{lane.letter}", alt, clock=race_view.CLOCK, code=code_of("pace", lane.run), view=lane.run.id)
 
 
 def _show_differences(lanes: list[_Lane], length: int) -> None:
@@ -264,12 +240,12 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         other_lanes[0].letter if len(other_lanes) == 1 else "each of the others"
     )
     st.markdown(f"**Difference** · :small[{subtraction}, in points, at the epochs that both runs have]")
-    titles = {"novel": "Novel accuracy", "gap": "Gap between seen and novel accuracy"}
+    headings = {"novel": "Novel accuracy", "gap": "Gap between seen and novel accuracy"}
     meanings = {
         "novel": f"Above zero, {first_lane.letter} has the higher novel accuracy.",
         "gap": f"Below zero, {first_lane.letter} has the smaller gap.",
     }
-    for column, name in zip(st.columns(2), titles):
+    for column, name in zip(st.columns(2), headings):
         key, absolute = f"accuracy/{name}", name == "gap"
         columns = {
             f"{first_lane.letter} − {lane.letter}": pace_charts.difference(
@@ -278,9 +254,9 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
             for lane in other_lanes
         }
         figure = pace_charts.differences(columns, length, theme.current_palette())
-        figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
         code = code_of("run_differences", first_lane.run, [lane.run for lane in other_lanes], key)
         with column:
-            st.caption(f"{titles[name]}. {meanings[name]}")
-            alt = f"{titles[name]}, {', '.join(columns)}, in points"
-            plot(figure, f"difference-{name}", alt, clock=race_view.CLOCK, code=code)
+            st.caption(f"{headings[name]}. {meanings[name]}")
+            alt = f"{headings[name]}, {', '.join(columns)}, in points"
+            view = " ".join(lane.run.id for lane in lanes)
+            plot(figure, f"difference-{name}", alt, clock=race_view.CLOCK, code=code, view=view)

@@ -20,7 +20,8 @@ export default function (component) {
     (window.lpsPlotClocks ??= new Map()).set(data.clock, epoch);
     for (const graph of window.lpsPlotGraphs ?? []) if (graph.clock === data.clock) graph.followClock?.();
   };
-  const race = lpsRace(root, data.race, { start: data.start, tell, show });
+  const save = () => document.querySelector(".st-key-take_race button").click(); // the page has the file (race_view.py)
+  const race = lpsRace(root, data.race, { start: data.start, tell, show, save });
   const follow = ({ detail }) => detail.clock === data.clock && race.go(detail.at);
   document.addEventListener("lps-clock", follow);
   const end = () => {

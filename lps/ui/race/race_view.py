@@ -1,7 +1,7 @@
 """The race on the page Race, drawn by the browser from data that are sent once, and its download."""
 
 import time
-from pathlib import Path
+from functools import partial
 
 import streamlit as st
 
@@ -9,27 +9,40 @@ from lps.errors import UserError
 from lps.race import race_data, race_document
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, live_part, recordings, time_estimates
+from lps.ui.server import components
+from lps.ui.shared import escape, export_buttons, live_part, recordings, time_estimates, url_fields
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
-_SCRIPT = race_document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
-_URL_STATE = ("at", "speed")  # of a race, as they stand in its address
+_SCRIPT = race_document.SCRIPT + components.read_files(__file__, "race_mount.js")
+_URL_STATE = ("at", "speed")  # parts of the URL that set the position of a race
 CLOCK = "pace"  # of the charts that follow the race
 
-_mount = st.components.v2.component(
-    "lps_race", html=race_document.FRAME, css=race_document.style(), js=_SCRIPT, isolate_styles=True
+_mount = components.define_component(
+    "lps_race", _SCRIPT, race_document.style(), race_document.FRAME, isolate_styles=True
 )
 
 
 def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split."""
     racing = runs[: race_data.MAX_RUNS]
-    live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
-    if not can_race(racing):
+    has_begun = can_race(racing)
+
+    def draw(runs: list[Run]) -> None:
+        if can_race(runs) and not has_begun:
+            st.rerun()  # the rest of the page shows what it has of them
+        _draw_race(runs)
+
+    live_part.follow_changes(lambda: racing, _are_going_on, draw, _TICK_S)
+    if not has_begun:
         _show_recorded_race()
-    link_label = "See the margin in a small simulation"
-    st.page_link("pages/explain.py", label=link_label, icon=":material/school:")
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        if has_begun:
+            save_label = "Save as a file (plays without internet)"
+            make_file = partial(race_document.as_bytes, racing)
+            export_buttons.offer_download(save_label, make_file, "race.html", "take_race")
+        link_label = "See the margin in a small simulation"
+        st.page_link("pages/explain.py", label=link_label, icon=":material/school:")
 
 
 def _show_recorded_race() -> None:
@@ -38,25 +51,7 @@ def _show_recorded_race() -> None:
     if len(run_ids) > 1:
         label, icon = "Meanwhile, watch a recorded race with and without the margin", ":material/play_circle:"
         # Not a page link: one to the open page looks like its entry in the menu.
-        st.button(label, key="recorded_race", icon=icon, on_click=_open_race, args=(run_ids,))
-
-
-def _open_race(run_ids: list[str]) -> None:
-    st.query_params["run"] = run_ids
-
-
-def offer_race_file(runs: list[Run]) -> None:
-    """Show the button that downloads the race of the first three as a file."""
-    st.download_button(
-        "Download the race",
-        lambda: race_document.as_bytes(runs[: race_data.MAX_RUNS]),
-        file_name="race.html",
-        mime="text/html",
-        key="take_race",
-        on_click="ignore",
-        icon=":material/download:",
-        help="The race as one HTML file that works offline.",
-    )
+        st.button(label, key="recorded_race", icon=icon, on_click=url_fields.set_values, args=("run", run_ids))
 
 
 def can_race(runs: list[Run]) -> bool:
@@ -71,7 +66,9 @@ def _are_going_on(runs: list[Run]) -> bool:
 
 def _show_waiting(runs: list[Run]) -> None:
     """Show the progress of every run towards its first epoch."""
-    st.caption("No epoch of training has been recorded yet.")
+    is_training = any(run.state().is_alive for run in runs)
+    beginning = "The race begins after the first epoch of training."
+    st.caption(beginning if is_training else "No epoch of training has been recorded yet.")
     for run in runs:
         state, label = run.state(), titles.run_label(run)
         if state.is_alive:

@@ -262,8 +262,9 @@ class Deck {
 
   drawFoot() {
     const rate = this.seconds > 0 && this.count ? ` · ${(60 * this.count / this.seconds).toFixed(0)} a minute` : "";
-    const words = [`${this.count} decided in this session${rate}`];
-    if (this.isLoaded) words.push(`${this.confirmed} confirmed in total`, `${this.waiting} left`);
+    const [count, confirmed, waiting] = [this.count, this.confirmed, this.waiting].map((n) => n?.toLocaleString("en"));
+    const words = [`${count} decided in this session${rate}`];
+    if (this.isLoaded) words.push(`${confirmed} confirmed in total`, `${waiting} left`);
     const late = this.outbox?.waiting.length ?? 0;
     const saved = late ? `${late} not saved yet` : this.count ? "All saved" : "";
     const lines = [part("news", "p", this.news), part("counts", "p", [...words, saved].filter(Boolean).join(" · "))];

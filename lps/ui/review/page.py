@@ -5,7 +5,6 @@ The URL stores run and epoch. The pictures are a component in the browser, which
 """
 
 from contextlib import suppress
-from pathlib import Path
 
 import streamlit as st
 
@@ -14,21 +13,18 @@ from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import nouns, points, predictions
-from lps.ui.server import review_desk
+from lps.ui.server import components, review_desk
 from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
 from lps.wording import counted
 
 _MAX_MIXED = 3  # clusters that are offered
 _EXAMPLES = "The small images beside a cluster are unlabeled images in it, the most similar to the large image first."
-_FOLDER = Path(__file__).parent
-_OUTBOX, _DECK, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("outbox.js", "deck.js", "deck.css"))
 
-_mount = st.components.v2.component(
+_mount = components.define_component(
     "lps_deck",
-    html='<div class="lps-deck"></div>',
-    css=_STYLE.replace("WRONG", f"{LIGHT.wrong}, {DARK.wrong}"),
-    js=f"{_OUTBOX}\n{_DECK}",
-    isolate_styles=False,
+    components.read_files(__file__, "outbox.js", "deck.js"),
+    components.read_files(__file__, "deck.css").replace("WRONG", f"{LIGHT.wrong}, {DARK.wrong}"),
+    '<div class="lps-deck"></div>',
 )
 
 
@@ -86,7 +82,7 @@ def _explain_review(run: Run, epoch: int) -> None:
 
 def _offer_splits(run: Run, epoch: int, query: dict[str, str]) -> None:
     """Offer to split clusters that look mixed, the largest first: one split decides about many pictures."""
-    with suppress(UserError):  # the deck says so
+    with suppress(UserError):  # the deck shows the error
         view = predictions.read_view(run, epoch)
         mixed = sorted((c for c in view.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
         if not mixed:

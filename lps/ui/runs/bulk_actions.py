@@ -11,7 +11,7 @@ from lps.store.run_folders import TRASH_DAYS, delete_run, deleted_runs, restore_
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
 from lps.ui.server import routing
-from lps.ui.shared import comparable_runs, error_toasts, escape, run_actions, select, url_fields
+from lps.ui.shared import click_errors, comparable_runs, escape, run_actions, select, url_fields
 from lps.wording import counted
 
 _MAX_TRASH_ROWS = 20  # deleted runs that the page lists
@@ -116,12 +116,12 @@ _CHANGES = {
 
 
 def _change_runs(entries: list[RunRow], change: Callable[[Run], object]) -> list[Run]:
-    return error_toasts.change_each("runs", [entry.run for entry in entries], change)
+    return click_errors.change_each("runs", [entry.run for entry in entries], change)
 
 
 def show_outcome() -> None:
     """Show the errors of the last action, and a button that undoes a deletion."""
-    error_toasts.show_errors("runs")
+    click_errors.show_errors("runs")
     ids = st.session_state.get("runs_undo", [])
     if not ids:
         return
@@ -135,7 +135,7 @@ def show_outcome() -> None:
 
 
 def _restore_runs(ids: Sequence[str]) -> None:
-    error_toasts.change_each("runs", ids, lambda name: restore_run(select.runs_root(), name))
+    click_errors.change_each("runs", ids, lambda name: restore_run(select.runs_root(), name))
 
 
 # ---------------------------------------------------------------------------------------------------- dialogs
@@ -162,7 +162,7 @@ def _ask_note(run: Run, meta: dict) -> None:
     """
     notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="runs_notes")
     if st.button("Save", type="primary"):
-        error_toasts.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
+        click_errors.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
 
 
 @st.dialog("Tags")
@@ -182,7 +182,7 @@ def _ask_tags(runs: list[Run]) -> None:
     dropped = st.multiselect("Remove the tag", partial_tags, key="runs_some") if partial_tags else []
     if st.button("Save", type="primary"):
         change = {"add": set(selected_tags) - common, "drop": (common - set(selected_tags)) | set(dropped)}
-        error_toasts.try_change(lambda: [run.write_meta(**change) for run in runs])
+        click_errors.try_change(lambda: [run.write_meta(**change) for run in runs])
 
 
 # ---------------------------------------------------------------------------------------------------- trash

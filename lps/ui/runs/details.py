@@ -6,8 +6,8 @@ from lps.analysis.run_index import RunRow
 from lps.report import run_report
 from lps.scores.measurement_names import COSTS, cost_text
 from lps.store import inherited_files
-from lps.ui.runs import bulk_actions
-from lps.ui.shared import escape, export_buttons, run_actions, theme
+from lps.ui.runs import bulk_actions, table
+from lps.ui.shared import escape, export_buttons, page_head, run_actions, theme
 from lps.wording import capitalized
 
 _COST_MEANINGS = {  # below the table; the default columns of the table are in lps/tables/columns.py
@@ -22,11 +22,11 @@ def show_details(entry: RunRow) -> None:
     """Show what the table has no room for."""
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{escape.markdown(entry.name)}**", width="content")
+            st.markdown(f"**{escape.markdown(table.name_of(entry))}**", width="content")
             theme.state_badge(entry.shown_state)
             for alarm in entry.measured.alarms:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
-        st.code(entry.run.id, language=None)
+        page_head.link_sweeps([entry.run])
         if _has_advice(entry):
             run_actions.show_failure(entry.run, entry.state, lambda: bulk_actions.resume_run(entry))
         for remark in _list_remarks(entry):
@@ -39,6 +39,7 @@ def show_details(entry: RunRow) -> None:
         if _list_costs(entry):
             key = f"report:{entry.run.id}"
             export_buttons.offer_report(lambda: run_report.report_of_run(entry.run), f"report-{entry.run.id}", key)
+        export_buttons.show_origin(entry.run)
         if entry.run.is_recorded:
             st.caption("A recording is read-only. Launch a copy to get your own run.")
 

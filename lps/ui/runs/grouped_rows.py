@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lps.analysis import differences
+from lps.analysis import differences, run_diff
 from lps.analysis.differences import Difference
 from lps.analysis.run_index import RunRow
 from lps.scores.protocols import ABOUT_LOW_ALL
@@ -23,11 +23,12 @@ _MIN_LABEL_LENGTH = 20  # characters: a name is pressed on, so it takes its whol
 
 @dataclass(frozen=True)
 class GroupedRow:
-    """A group, or one run of an open group."""
+    """A group, or one run of an open group. name: of the run, what it differs in from the others of the group."""
 
     group: RunGroup
     entry: RunRow | None = None
     is_open: bool = False
+    name: str = ""
 
     @property
     def id(self) -> str:
@@ -41,7 +42,7 @@ class GroupedRow:
     def label(self, by: Sequence[Name]) -> str:
         """Return the text of the first cell."""
         if self.entry:
-            return (_INSIDE + table.name_of(self.entry)).ljust(_MIN_LABEL_LENGTH, "\u2003")
+            return f"{_INSIDE}{self.name}{' (hidden)' * self.entry.hidden}".ljust(_MIN_LABEL_LENGTH, "\u2003")
         return ((_OPEN if self.is_open else _CLOSED) + describe_group(self.group, by)).ljust(
             _MIN_LABEL_LENGTH, "\u2003"
         )
@@ -52,7 +53,9 @@ def list_rows(run_groups: Sequence[RunGroup], open_ids: Collection[str]) -> list
     rows = []
     for group in run_groups:
         rows.append(GroupedRow(group, is_open=group.id in open_ids))
-        rows += [GroupedRow(group, entry) for entry in group.members if group.id in open_ids]
+        if group.id in open_ids:
+            names = run_diff.short_labels([entry.run for entry in group.members])
+            rows += [GroupedRow(group, entry, name=name) for entry, name in zip(group.members, names)]
     return rows
 
 
@@ -108,18 +111,13 @@ def group_columns(
     all_finished = all(row.group.finished == len(row.group.members) for row in rows)
     column_list = [
         Column("n", [None if row.entry else len(row.group.members) for row in rows], "number", 48, "Runs"),
-        Column(
-            "Finished", [None if row.entry else row.group.finished for row in rows], "number", 70, hidden=all_finished
-        ),
     ]
     for name in names:
-        head, number = (
-            table.column_head(name),
-            {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"},
-        )
         if not name.is_measured:
             column_list.append(table.make_column(name, entries, [_summarize_cells(row, name) for row in rows], False))
             continue
+        number = {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"}
+        head = table.column_head(name)
         explanation, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
         means = [
             table.column_values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)
@@ -133,7 +131,8 @@ def group_columns(
         )
         if name.kind == "percent" and (baseline or baseline_run):
             column_list.append(Column(f"Δ {head}", _group_differences(rows, name, by, baseline, baseline_run)))
-    return column_list
+    finished = [None if row.entry else row.group.finished for row in rows]
+    return [*column_list, Column("Finished", finished, "number", 70, hidden=all_finished)]
 
 
 def _summarize_cells(row: GroupedRow, name: Name) -> object:

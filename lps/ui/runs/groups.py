@@ -19,7 +19,7 @@ from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 _ROWS = 14  # of a long table in sight
-_WIDTH = 210  # pixels of the names
+_WIDTH = 190  # pixels of the names
 _FIRST_CHOICES = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
 _LABELS = RUN_COLUMN_HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 

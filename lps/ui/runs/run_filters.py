@@ -102,12 +102,9 @@ def sort_entries(entries: list[RunRow], sort: str) -> list[RunRow]:
     key = sort_keys.get(sort) or (lambda entry: _negated(entry.measured.recent.number(f"accuracy/{sort}")))
     with_value = [entry for entry in entries if key(entry) is not None]
     sorted_entries = sorted(with_value, key=key) + [entry for entry in entries if key(entry) is None]
-    # by date, recordings stay behind a person's own runs: they are as old as the program
-    return (
-        sorted(sorted_entries, key=lambda entry: entry.shown_state == "recorded")
-        if sort in ("newest", "oldest")
-        else sorted_entries
-    )
+    if sort in ("newest", "oldest"):  # recordings stay behind a person's own runs: they are as old as the program
+        sorted_entries.sort(key=lambda entry: entry.shown_state == "recorded")
+    return sorted_entries
 
 
 def _negated(value: float | None) -> float | None:

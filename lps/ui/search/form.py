@@ -1,6 +1,6 @@
-"""The form of the Search page: what is searched, what counts as good, what it may cost, and the click that begins it.
+"""The form of the page Search: space, objective, cost, and the button that starts the search.
 
-What stands in the form becomes the words of the command line, so that both mean the same. It stands in the address.
+The form is read as arguments of the command line, so that both mean the same. The URL stores it.
 """
 
 import streamlit as st
@@ -20,9 +20,7 @@ from lps.ui.shared import escape, export_buttons, notices, select, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
-_DEFAULT_SPACE = {
-    "lps": ("margin_scale", "lr")
-}  # what is searched before anybody says so; of other methods the first ones
+_DEFAULT_SPACE = {"lps": ("margin_scale", "lr")}  # of other methods, the first number and the learning rate
 _TITLES = {
     "balanced": "Balanced use of all classes, and accuracy on withheld labels",
     "validation": "Accuracy on withheld labels only",
@@ -31,7 +29,7 @@ _TITLES = {
 
 
 def begin_search(request: Request) -> str:
-    """Begin what was clicked on; its name. Raises `UserError`."""
+    """Start the requested search and return its name; raises `UserError`."""
     search.check_request(request, start_check.check_start_in_subprocess)
     search.load_optuna()
     search.start_driver(search.create_search(request, select.runs_root()))
@@ -50,7 +48,8 @@ def show_search_form() -> None:
         dataset = url_fields.choose_one(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
         help_text = "Number of setting combinations to try"
         trials = url_fields.whole_number_field("Trials", "search_trials", 20, search.MAX_TRIALS, help=help_text)
-        seeds = fields.ask_seeds("search", "0", "Runs per trial; their mean is the trial's value")
+        help_text = "Runs per trial; their mean is the trial's value"
+        seeds = url_fields.text_field("Seeds", "search_seeds", "0", help=help_text)
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
     objective = _ask_objective()
@@ -162,7 +161,7 @@ def _offer_start(request: Request, command: str) -> None:
     export_buttons.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{counted(request.trials, 'trial')}** · {_cost_in_words(request)}", width="stretch")
-        # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
+        # Not a callback: its arguments would lack a value that was typed just before the click.
         if st.button("Start the search", key="search_start", type="primary", icon=":material/search:"):
             start_runs.request_start("search", request)
             st.rerun()

@@ -1,15 +1,18 @@
-"""The pieces of the Search page: which searches there are, and one of them as it goes on.
+"""The page Search: the list of searches, and the progress, results and actions of one search.
 
-The search that is looked at stands in the page's address. A search lives in its files alone: this page may be closed.
+The URL stores the open search. A search continues after the page is closed; its state is in its files.
 """
+
+from functools import partial
 
 import streamlit as st
 
 from lps.charts import search_charts
+from lps.charts.chart import Chart
 from lps.errors import UserError
 from lps.machine.detached_jobs import last_line
-from lps.settings import cli_args
-from lps.settings.parameters import text_of
+from lps.settings import catalog, cli_args
+from lps.settings.parameters import short_text, text_of
 from lps.studies import search, search_results, sweeps
 from lps.studies.search import Search
 from lps.studies.search_results import SearchResult, Trial
@@ -17,14 +20,14 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.ui.forms import named_list, start_runs
 from lps.ui.search import form
 from lps.ui.server import routing
-from lps.ui.shared import data_table, error_toasts, escape, live_part, select, theme
+from lps.ui.shared import click_errors, data_table, escape, live_part, run_actions, select, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted, percent
 
 _TICK_S = 2.0  # while a driver is at work
 _SEEDS = (0, 1, 2)  # with which the best settings are run again
-_SWEEP_ASKED = "search_best_asked"
+_BEST = "best_of_search"  # the start of the best settings with several seeds
 _STATES = {
     "new": ("Not started", "gray"),
     "running": ("Running", "blue"),
@@ -33,7 +36,7 @@ _STATES = {
     "interrupted": ("Interrupted", "orange"),
     "finished": ("Finished", "green"),
 }
-_MIN_CHART_WIDTH = 420  # pixels, the least width of a chart that stands beside another
+_MIN_CHART_WIDTH = 420  # pixels of a chart beside another one
 
 
 def main() -> None:
@@ -60,15 +63,16 @@ def _show_line(entry: Search) -> None:
     except UserError as error:
         st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
         return
-    st.markdown(_describe_search(result), width="stretch")
     best = f" · best {result.best.value:.3f}" if result.best else ""
     st.markdown(f"{result.num_ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
     _show_badge(result)
+    st.caption(_describe_search(result))
 
 
 def _describe_search(result: SearchResult) -> str:
     request = result.request
-    parts = [request.base.method, request.base.dataset, ", ".join(item.name for item in request.space)]
+    method = catalog.method_info(request.base.method).title
+    parts = [method, request.base.dataset, ", ".join(item.name for item in request.space)]
     hidden = " · :orange[**oracle: uses the hidden labels**]" if result.objective.hidden else ""
     return escape.markdown(" · ".join(parts)) + hidden
 
@@ -83,8 +87,8 @@ def _show_badge(result: SearchResult) -> None:
 
 def _show_search(entry: Search) -> None:
     """Show a search: its progress, results and actions."""
-    _start_requested(entry)
-    error_toasts.show_errors("search")
+    start_runs.start_requested(_BEST, partial(_start_best, entry))
+    click_errors.show_errors(_BEST)
     result = _read_result(entry)
     if result is not None:
         live_part.follow_changes(
@@ -156,12 +160,12 @@ def _show_actions(entry: Search, result: SearchResult) -> None:
 
 
 def _stop_search(entry: Search) -> None:
-    with error_toasts.keep_errors("search"):
+    with click_errors.keep_errors("search"):
         search.request_state(entry, "stop")
 
 
 def _continue_search(entry: Search, more_trials: int) -> None:
-    with error_toasts.keep_errors("search"):
+    with click_errors.keep_errors("search"):
         if more_trials:
             search.extend_search(entry, trials=entry.request().trials + more_trials)
         search.start_driver(entry)
@@ -176,7 +180,7 @@ def _show_best(entry: Search, result: SearchResult) -> None:
         return
     label = "Best by the oracle" if result.objective.hidden else "Best so far"
     with st.container(border=True):
-        settings = ", ".join(f"{name}={_format_value(value)}" for name, value in best.values.items())
+        settings = ", ".join(f"{name}={short_text(value)}" for name, value in best.values.items())
         st.markdown(f"**{label}: {best.value:.4f}** in trial {best.number} · {escape.markdown(settings)}")
         st.caption(
             "The best of many trials looks better than it is. Run its settings with several seeds before you trust "
@@ -188,13 +192,14 @@ def _show_best(entry: Search, result: SearchResult) -> None:
             st.error(escape.markdown(f"These settings cannot be combined: {error}."), icon=":material/error:")
             return
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            st.button(f"Run with seeds {', '.join(map(str, _SEEDS))}", key="search_best", on_click=_ask_best,
-                      icon=":material/rocket_launch:", args=(str(entry.folder), best.number))  # fmt: skip
+            request = {"on_click": start_runs.request_start, "args": (_BEST, entry.name, best.number)}
+            seeds = ", ".join(map(str, _SEEDS))
+            st.button(f"Run with seeds {seeds}", key="search_best", icon=":material/rocket_launch:", **request)
             st.page_link("pages/launch.py", label="Open in the launch form", icon=":material/edit:", width="content",
                          query_params=link)  # fmt: skip
         with st.expander("The same on the command line"):
-            st.code(search_results.sweep_command(result.request, best, _SEEDS), language="bash",
-                    wrap_lines=True)  # fmt: skip
+            command = search_results.sweep_command(result.request, best, _SEEDS)
+            st.code(command, language="bash", wrap_lines=True)
 
 
 def launch_link(result: SearchResult, best: Trial) -> dict[str, str | list[str]]:
@@ -206,25 +211,21 @@ def launch_link(result: SearchResult, best: Trial) -> dict[str, str | list[str]]
     return link | {"set": cli_args.format_settings(settings)}
 
 
-def _ask_best(folder: str, number: int) -> None:
-    st.session_state[_SWEEP_ASKED] = folder, number
+def _start_best(entry: Search, name: str, number: int) -> None:
+    """Start a sweep of a trial's settings with several seeds, if the search is the one of the request, and turn to it.
 
-
-def _start_requested(entry: Search) -> None:
-    """Start the requested sweep of a trial's settings with several seeds; the trial's own run is reused."""
-    folder, number = st.session_state.get(_SWEEP_ASKED, ("", -1))
-    if folder != str(entry.folder):
+    The trial's own run is reused. Raises `UserError`.
+    """
+    if name != entry.name:
         return
-    st.session_state.pop(_SWEEP_ASKED)
-    with error_toasts.keep_errors("search"):
-        result = search_results.read_results(entry, with_importance=False)
-        if number >= len(result.trials):
-            raise UserError("search", f"trial {number} was not found")
-        settings = search_results.settings_of(result.request, result.trials[number])
-        fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
-        layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
-        sweep = sweeps.plan_sweep(layout, select.runs_root(), search_results.sweep_name(result.request))
-        routing.turn_to("sweeps", sweep=sweeps.start_sweep(sweep, select.runs_root()).name)
+    result = search_results.read_results(entry, with_importance=False)
+    if number >= len(result.trials):
+        raise UserError("search", f"trial {number} was not found")
+    settings = search_results.settings_of(result.request, result.trials[number])
+    fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
+    layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
+    sweep = sweeps.plan_sweep(layout, select.runs_root(), search_results.sweep_name(result.request))
+    routing.turn_to("sweeps", sweep=sweeps.start_sweep(sweep, select.runs_root()).name)
 
 
 # ---------------------------------------------------------------------------------------------------- charts
@@ -245,16 +246,16 @@ def _show_charts(entry: Search, result: SearchResult) -> None:
     _show_settings(entry, result)
 
 
-def _chart_code(chart: str, entry: Search, *about) -> str:
-    """Return the Python code of a chart of a search."""
-    return code_of(chart, entry.name, *about, root=entry.root.absolute())
+def _plot_search(entry: Search, figure: Chart, chart: str, alt: str, *about: str) -> None:
+    """Draw a chart of a search. chart, about: name and arguments of the function in `lps.figures` that draws it."""
+    code = code_of(chart, entry.name, *about, root=entry.root.absolute())
+    plot(figure, "_".join([chart, entry.name, *about]), alt, code=code)
 
 
 def _show_history(entry: Search, result: SearchResult) -> None:
     st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
-    code = _chart_code("search_history", entry)
-    plot(search_charts.history(result, theme.current_palette()), f"search_history_{entry.name}", alt, code=code)
+    _plot_search(entry, search_charts.history(result, theme.current_palette()), "search_history", alt)
 
 
 def _show_importance(entry: Search, result: SearchResult) -> None:
@@ -263,12 +264,7 @@ def _show_importance(entry: Search, result: SearchResult) -> None:
     if shares:
         alt = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.current_palette())
-        plot(
-            figure,
-            f"search_importance_{entry.name}",
-            f"Importance: {alt}",
-            code=_chart_code("search_importance", entry),
-        )
+        _plot_search(entry, figure, "search_importance", f"Importance: {alt}")
     explanation = (
         "A bar shows how much of the variance between finished trials the setting explains, over the whole search "
         "space (fANOVA). "
@@ -282,8 +278,7 @@ def _show_settings(entry: Search, result: SearchResult) -> None:
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
             figure = search_charts.setting_slice(result, dimension, colors)
-            code = _chart_code("search_setting", entry, dimension.name)
-            plot(figure, f"search_slice_{entry.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
+            _plot_search(entry, figure, "search_setting", f"Value over {dimension.name}", dimension.name)
     st.caption(
         "Each dot is a trial; other settings may differ between the dots. Crosses are trials that were stopped early."
     )
@@ -292,8 +287,7 @@ def _show_settings(entry: Search, result: SearchResult) -> None:
 def _show_parallel(entry: Search, result: SearchResult) -> None:
     st.markdown("**From settings to value**")
     alt = f"{len(result.complete_trials)} finished trials as lines through their settings"
-    code = _chart_code("search_lines", entry)
-    plot(search_charts.parallel(result, theme.current_palette()), f"search_parallel_{entry.name}", alt, code=code)
+    _plot_search(entry, search_charts.parallel(result, theme.current_palette()), "search_lines", alt)
     st.caption("One line per finished trial, from its settings to its value; the thick line is the best trial.")
 
 
@@ -316,22 +310,14 @@ def _show_trials(result: SearchResult) -> None:
         Column("Trial", lambda trial: trial.number),
         Column("State", lambda trial: _state_in_words(trial, result)),
         Column("Value", lambda trial: trial.value, "number", help=result.objective.title, format="%.4f"),
-        *(Column(name, [_format_value(trial.values.get(name, "")) for trial in trials]) for name in settings),
-        Column("Run", _link_to_runs, "link", help="Opens the runs of this trial", display_text=r"run=([^&]*)"),
+        *(Column(name, [short_text(trial.values.get(name, "")) for trial in trials]) for name in settings),
+        run_actions.open_column("trial_opened", [trial.runs for trial in trials], "Run", shows_id=True),
         Column("Why", lambda trial: trial.reason),
     ]
     data_table.show_data_table(columns, trials, "The trials")
-
-
-def _link_to_runs(trial: Trial) -> str:
-    return "live?" + "&".join(f"run={run}" for run in trial.runs) if trial.runs else ""
 
 
 def _state_in_words(trial: Trial, result: SearchResult) -> str:
     """Describe the state of a trial; a star marks the best."""
     marks = {"complete": "finished", "pruned": "stopped early"}
     return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_default
-
-
-def _format_value(value) -> str:
-    return f"{value:.4g}" if type(value) is float else text_of(value)

@@ -1,1 +1,1 @@
-"""How the dashboard is served: guard, start, routing, what comes up and goes down. Imports no page."""
+"""How the dashboard is served: access rules, start, menu, uploads and downloads, toasts. Imports no page."""

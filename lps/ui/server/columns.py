@@ -7,8 +7,10 @@ megabytes, so `data` only has their URLs, and the browser caches the files.
 import hashlib
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
+from starlette.routing import Route
 
+from lps.errors import UserError
 from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.server import paths
 
@@ -16,9 +18,9 @@ _COLUMNS = BoundedCache(128 << 20)
 _CACHE_FOREVER = "private, immutable, max-age=31536000"
 
 
-def route_pattern() -> str:
-    """Return the URL pattern that `send_column` answers."""
-    return paths.path_of("columns/{digest}.bin")
+def routes() -> list[Route]:
+    """Return the URL of the columns with the function that answers it."""
+    return [Route(paths.path_of("columns/{digest}.bin"), _send_column)]
 
 
 def address_of_column(data: bytes) -> str:
@@ -28,14 +30,11 @@ def address_of_column(data: bytes) -> str:
     return paths.path_of(f"columns/{digest}.bin")
 
 
-def send_column(request: Request) -> Response:
-    """Answer with the bytes of a digest, or with an error message."""
-    try:
-        data = _COLUMNS.get(request.path_params["digest"], _not_found, len)
-    except LookupError:
-        return PlainTextResponse("This data is no longer available. Reload the page.\n", 404)
+@paths.answers_errors
+def _send_column(request: Request) -> Response:
+    data = _COLUMNS.get(request.path_params["digest"], _not_found, len)
     return Response(data, media_type="application/octet-stream", headers={"cache-control": _CACHE_FOREVER})
 
 
 def _not_found() -> bytes:
-    raise LookupError
+    raise UserError("data", "is no longer available; reload the page")

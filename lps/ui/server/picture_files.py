@@ -4,27 +4,27 @@ import io
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
+from starlette.routing import Route
 
 from lps.datasets import Images, as_image
 from lps.errors import UserError
-from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.ui.pictures import kept_thumbnails, points
 from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.gallery import TINY
 from lps.ui.pictures.thumbnails import fit_size
 from lps.ui.server import paths
-from lps.ui.shared.select import runs_root
+from lps.ui.shared.select import find_run
 
 _SIDE = 96  # pixels that a larger picture keeps
 _PICTURES = BoundedCache(64 << 20)
 _HEADERS = {"cache-control": "private, max-age=86400"}
 
 
-def route_pattern() -> str:
-    """Return the URL pattern that `send_picture` answers."""
-    return paths.path_of("picture/{run}/{stamp}/{image:int}.webp")
+def routes() -> list[Route]:
+    """Return the URL of the pictures with the function that answers it."""
+    return [Route(paths.path_of("picture/{run}/{stamp}/{image:int}.webp"), _send_picture)]
 
 
 def address_of_pictures(run: Run) -> str:
@@ -39,19 +39,15 @@ def address_of_pictures(run: Run) -> str:
     return paths.path_of(f"picture/{run.id}/{points.stamp_of(run)}/")
 
 
-def send_picture(request: Request) -> Response:
-    """Answer with the picture of an image as WebP, or with an error message."""
+@paths.answers_errors
+def _send_picture(request: Request) -> Response:
     name, image = request.path_params["run"], request.path_params["image"]
-    try:
-        data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _encode_webp(name, image), len)
-    except UserError as error:
-        return PlainTextResponse(f"{error}.\n", 404)
+    data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _encode_webp(name, image), len)
     return Response(data, media_type="image/webp", headers=_HEADERS)
 
 
 def _encode_webp(name: str, image: int) -> bytes:
-    run = find_run(runs_root(), name, by_path=False)
-    images = points.read_pictures(run)
+    images = points.read_pictures(find_run(name))
     if not 0 <= image < len(images.pixels):
         raise UserError("image", f"{image} is not an image of this run; expected 0 to {len(images.pixels) - 1}")
     return make_webp(images, image)

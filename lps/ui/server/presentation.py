@@ -12,6 +12,7 @@ from lps.ui.shared import url_fields
 
 _URL_FIELD = "present"  # "1", or absent
 _SWITCH = "presenting"
+_HELP = "Text and charts are larger, and the menu is folded away. For full screen, also press F11 (Mac: Ctrl+Cmd+F)."
 _FACTOR = 1.6  # of charts
 _LENGTHS = ("height", "margin")  # of a layout, in pixels
 _DEFAULT_FONT = 12  # pixels, if a figure sets no size
@@ -37,7 +38,7 @@ def read_address() -> None:
 
 def show_presenting() -> None:
     """Show the switch and, if it is on, enlarge the page."""
-    st.sidebar.toggle("Projector mode", key=_SWITCH, on_change=_write_address)
+    st.sidebar.toggle("Projector mode", key=_SWITCH, on_change=_write_address, help=_HELP)
     if is_on():
         st.html(_STYLE)
         icon = ":material/close_fullscreen:"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from lps.analysis import labels, naming, review_order
 from lps.analysis.naming import Naming
@@ -19,14 +20,12 @@ from lps.analysis.review_order import Doubts, ReviewSession
 from lps.datasets import Images
 from lps.errors import UserError, shorten
 from lps.files import journal
-from lps.files.atomic import fingerprint
-from lps.store.run_folders import find_run
 from lps.store.runs import Run
-from lps.ui.pictures import gallery
+from lps.ui.pictures import gallery, points
 from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.thumbnails import fit_size
 from lps.ui.server import paths
-from lps.ui.shared.select import runs_root
+from lps.ui.shared.select import find_run
 
 _BATCH = 12  # pictures per answer
 _CHOICES = 5  # suggestions of a picture
@@ -37,9 +36,9 @@ _MAX_AT_ONCE = 200  # decisions per request
 _DESKS = BoundedCache(64 << 20)
 
 
-def route_pattern() -> str:
-    """Return the URL pattern that `answer_request` answers."""
-    return paths.path_of("desk/{run}/{epoch:int}/{what}")
+def routes() -> list[Route]:
+    """Return the URL of the desk with the function that answers it."""
+    return [Route(paths.path_of("desk/{run}/{epoch:int}/{what}"), _answer_request, methods=["POST"])]
 
 
 def address_of_desk(run: Run, epoch: int) -> str:
@@ -47,7 +46,7 @@ def address_of_desk(run: Run, epoch: int) -> str:
     return paths.path_of(f"desk/{run.id}/{epoch}")
 
 
-async def answer_request(request: Request) -> Response:
+async def _answer_request(request: Request) -> Response:
     """Answer a POST request of JSON, or return an error message."""
     act = {"cards": _make_cards, "decisions": _record_decisions}.get(request.path_params["what"])
     if act is None:
@@ -71,15 +70,14 @@ async def answer_request(request: Request) -> Response:
 
 def _run_action(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int, request_body: Mapping) -> Response:
     try:
-        return act(find_run(runs_root(), name, by_path=False), epoch, request_body)
+        return act(find_run(name), epoch, request_body)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 409)
 
 
 def desk_of(run: Run, epoch: int) -> ReviewSession:
     """Return the review session of an epoch, read once and shared by all viewers; raises `UserError`."""
-    stamps = (fingerprint(run.folder / "split.npz"), fingerprint(run.snapshots / f"epoch-{epoch:04d}.npz"))
-    key = (str(run.folder), epoch, stamps)
+    key = (str(run.folder), points.stamp_of(run), points.key_of_snapshot(run, epoch))
     return _DESKS.get(key, lambda: review_order.read_review_session(run, epoch), lambda desk: desk.nbytes)
 
 
@@ -108,10 +106,8 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
     examples = list(
         dict.fromkeys(image for card in cards for suggestion in card["suggestions"] for image in suggestion["images"])
     )
-    large, small = (
-        _make_sheet(images, [card["image"] for card in cards], _LARGE, _LARGE),
-        _make_sheet(images, examples, _SMALL),
-    )
+    large = _make_sheet(images, [card["image"] for card in cards], _LARGE, _LARGE)
+    small = _make_sheet(images, examples, _SMALL)
     header = {
         "cards": cards,
         "names": sorted(name for i, name in names.items() if name != f"cluster {i}"),
@@ -127,14 +123,10 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
 
 def _make_card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str]) -> dict:
     """Return the data of a picture with its suggestions."""
-    image, cluster_position, believed = (
-        int(desk.around.images[row]),
-        int(doubts.cluster_index[row]),
-        doubts.believed[row],
-    )
+    cluster_position, believed = int(doubts.cluster_index[row]), doubts.believed[row]
     columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
     return {
-        "image": image,
+        "image": int(desk.around.images[row]),
         "cluster": names[int(doubts.ids[cluster_position])] if cluster_position >= 0 else "none of them",
         "why": _explain_selection(
             columns, cluster_position, float(doubts.margin[row]), [names[int(doubts.ids[c])] for c in columns]

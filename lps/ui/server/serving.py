@@ -38,9 +38,7 @@ _CACHE_FOREVER = "public, immutable, max-age=31536000"
 def app_options() -> dict:
     """Return the options of `streamlit.App` for a guarded app; exits if the app would be open to others."""
     os.umask(0o077)  # files of this process are readable by their owner only
-    PagesManager.uses_pages_directory = (
-        False  # so that the first visitor also gets pages by app.py (lps.ui.server.routing)
-    )
+    PagesManager.uses_pages_directory = False  # the first visitor gets pages by app.py, too (lps.ui.server.routing)
     routing.forget_left_pages()
     address = st.get_option("server.address") or ""
     try:
@@ -62,12 +60,7 @@ def app_options() -> dict:
         ],
         "routes": [
             Route(library_path(), _send_library),
-            Route(downloads.labels_pattern(), downloads.send_labels),
-            Route(downloads.model_pattern(), downloads.send_model),
-            Route(downloads.predictions_pattern(), downloads.send_predictions),
-            Route(columns.route_pattern(), columns.send_column),
-            Route(picture_files.route_pattern(), picture_files.send_picture),
-            Route(review_desk.route_pattern(), review_desk.answer_request, methods=["POST"]),
+            *(route for module in (downloads, columns, picture_files, review_desk) for route in module.routes()),
         ],
         "lifespan": _lifespan(rules, address),
     }

@@ -14,9 +14,9 @@ from lps.ui.pictures import points
 from lps.ui.shared import select
 from lps.ui.shared.history import read_history
 
-MAX_RUNS = 4  # runs beside each other
-NUM_DEFAULT_RUNS = 3  # of them without a choice
-NUM_SEARCHED = 20  # newest runs for which, or among which, a pair is searched
+MAX_RUNS = 4  # runs side by side
+NUM_DEFAULT_RUNS = 3  # runs side by side until the user chooses
+NUM_SEARCHED = 20  # newest runs whose partner is searched
 _MAX_NAMED = 2  # differences in a menu
 _EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 
@@ -40,9 +40,7 @@ def default_candidates(runs: list[Run]) -> list[Run]:
     candidates = select.default_runs(runs)
     if pair := newest_margin_pair(candidates):
         return pair
-    lps_runs = (
-        run for run in candidates if _is_lps(run) and not read_history(run).is_blind
-    )  # its accuracies are what is shown
+    lps_runs = (run for run in candidates if _is_lps(run) and not read_history(run).is_blind)
     first_run = next(lps_runs, None) or next(filter(_is_finished, candidates), None) or select.latest_run(candidates)
     partners = find_partners(first_run, runs, same_seed=True, includes_alive=True)
     is_pair = partners and _rank_partner(first_run.config(), partners[0].config()) == 0
@@ -101,18 +99,12 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes
             or run.id == first.id
             or run_diff.differing_settings(first_settings, settings)
             or not (_is_finished(run) or (includes_alive and run.state().is_alive))
+            or (same_seed and settings.seed != first_settings.seed)
         ):
             continue
-        if same_seed and settings.seed != first_settings.seed:
-            continue
-        setup, rank = (
-            _setup_of(settings),
-            (
-                bool(describe_difference(first, run)),
-                _rank_partner(first_settings, settings),
-                settings.seed != first_settings.seed,
-            ),
-        )
+        is_incomparable, has_other_seed = bool(describe_difference(first, run)), settings.seed != first_settings.seed
+        rank = is_incomparable, _rank_partner(first_settings, settings), has_other_seed
+        setup = _setup_of(settings)
         if setup != _setup_of(first_settings) and (setup not in best_by_setup or rank < best_by_setup[setup][0]):
             best_by_setup[setup] = (rank, run)
     return [run for _, run in sorted(best_by_setup.values(), key=lambda pair: pair[0])]

@@ -10,14 +10,13 @@ import streamlit as st
 from lps.ui.shared import theme
 
 EMPTY = "–"  # shown for a cell without a value
-_LETTERS = 34  # of a name that a column shows
+_LETTERS = 26  # of a name that a column shows: a phone has room for two scores beside it
 _ROW_HEIGHT = 35  # pixels of a row that can be selected
 _KINDS = {
     "any": st.column_config.Column,
     "text": st.column_config.TextColumn,
     "number": st.column_config.NumberColumn,
     "bar": st.column_config.ProgressColumn,
-    "link": st.column_config.LinkColumn,
     "time": st.column_config.DatetimeColumn,
     "check": st.column_config.CheckboxColumn,
     "chips": st.column_config.MultiselectColumn,
@@ -57,10 +56,13 @@ class Column:
         return [None if isinstance(cell, str) and not cell else cell for cell in cells]
 
 
-def label_width(labels: Sequence[str]) -> int:
-    """Return the width of a column of names in pixels: room for a score beside it on a phone, but no two cut alike."""
+def label_width(labels: Sequence[str], most_letters: int = _LETTERS) -> int:
+    """Return the width of a column of names in pixels: room for two scores on a phone, but no two cut alike.
+
+    most_letters: of a name that are shown, if names need no more to differ.
+    """
     longest = max(map(len, labels), default=0)
-    num_letters = next(n for n in range(min(_LETTERS, longest), longest + 1) if not _num_alike(labels, n))
+    num_letters = next(n for n in range(min(most_letters, longest), longest + 1) if not _num_alike(labels, n))
     return min(460, max(70, round(24 + 6.4 * num_letters)))
 
 

@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from lps.store.runs import Run
 from lps.ui.shared import url_fields
 
-SETTLE_S = 10.0  # until a new address has surely reached the browser, and every request of before is answered
+SETTLE_S = 10.0  # after which the browser has the new URL, and all earlier requests are answered
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,6 @@ def set_epoch(view_name: str, epoch: int | None) -> None:
 def go_to_epoch(view_name: str, epoch: int, last_epoch: int) -> None:
     """Show an epoch; the last one is stored as "the newest", so that the page follows a growing run."""
     set_epoch(view_name, epoch if 1 <= epoch < last_epoch else None)
-
-
-def _forget_epoch() -> None:
-    """Remove the epoch from the URL, as for other runs."""
-    st.session_state.pop("epoch_chosen", None)
-    url_fields.set_number("epoch", None)
 
 
 def view_name_of(page: str, run: Run) -> str:

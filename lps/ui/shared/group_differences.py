@@ -5,40 +5,52 @@ Chart and table against a baseline; sentences about main effects and the best va
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
 from lps.analysis import differences, run_groups
 from lps.analysis.differences import GroupComparison
-from lps.analysis.main_effects import MainEffect, Reversal
+from lps.analysis.main_effects import Interaction, MainEffect, find_interactions, find_reversal, main_effects
 from lps.analysis.run_groups import Group
+from lps.analysis.run_scores import Scored
 from lps.charts import difference_charts
 from lps.charts.effect_charts import MEASURES, effect_in_points
-from lps.charts.group_tables import SCORE_COLUMNS
+from lps.charts.group_tables import SCORE_COLUMNS, group_label
 from lps.scores import estimates
 from lps.scores.estimates import INTERVAL
-from lps.settings import catalog, cli_args
-from lps.settings.parameters import text_of
-from lps.store import titles
+from lps.settings import catalog
+from lps.settings.config import Config
+from lps.settings.parameters import short_text, text_of
 from lps.ui.shared import data_table, escape, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import capitalized, counted, with_minus
+from lps.wording import capitalized, counted, listed, with_minus
 
 _NAMES = {column: SCORE_COLUMNS[column][0] for column in differences.COLUMNS}
+_ABOUT_SEEDS = "How many seeds were compared. 0 (1 of 2): only seed 0, because the other group has no such run"
 _MAX_NAMED = 3
+_MAX_LINKS = 6  # groups that lack seeds
+_ABOUT_LINK = "Opens Launch with the settings of this row and the seeds that it lacks"
 _ONE_SEED = " (one seed: chance cannot be ruled out)"
 _NO_EVIDENCE = " (not distinguishable from chance)"
 _MANY_SEEDS = 5  # with fewer, an interval is often too wide to rank effects
+_TIE = 0.9  # of the largest effect: what is about equal to it
 _MIN_DIFFERENCE = 0.0005  # of a score: what rounds to 0.1 points
 
 
-def show_differences(groups: Sequence[Group], field_name: str, default_group: Group | None = None) -> Group | None:
+def show_differences(
+    groups: Sequence[Group],
+    field_name: str,
+    default_group: Group | None = None,
+    read_waiting: Callable[[], Sequence[Config]] | None = None,
+) -> Group | None:
     """Show chart and table of the differences from a baseline; return it, None if there are fewer than two groups.
 
     field_name: of the choice in the URL, different for each table of a page. default_group: the baseline until the user
-    chooses one.
+    chooses one. read_waiting: returns the runs that wait or train; if given, link to Launch for seeds that groups lack
+    beside these.
     """
     if len(groups) < 2:
         return None
@@ -50,50 +62,67 @@ def show_differences(groups: Sequence[Group], field_name: str, default_group: Gr
     if any(key[1] == column for key in comparison.differences):
         alt = f"{_NAMES[column]}: difference from {baseline.label}, with {INTERVAL}s"
         figure = difference_charts.intervals(comparison, column, theme.current_palette())
-        revision = f"{column} {baseline.label}"
-        plot(
-            figure.update_layout(uirevision=revision),
-            f"{field_name}_intervals",
-            alt,
-            code=_difference_code(groups, baseline, column),
-        )
+        code = _difference_code(groups, baseline, column)
+        plot(figure, f"{field_name}_intervals", alt, code=code, view=f"{column} {baseline.label}")
     alt = f"Every group minus {baseline.label}: difference and {INTERVAL}"
     data_table.show_data_table(
         _difference_columns(comparison, column), comparison.rows, alt, max_rows=len(comparison.rows)
     )
     sentences = [*differences.explain_differences(comparison), *_explain_other_baselines(comparison, baseline)]
     st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in sentences))
+    if read_waiting is not None:
+        _link_missing_seeds(comparison, read_waiting)
     return baseline
+
+
+def _link_missing_seeds(comparison: GroupComparison, read_waiting: Callable[[], Sequence[Config]]) -> None:
+    """Link to the form with the settings of each group that lacks seeds, and with these seeds."""
+    pairs = zip(comparison.groups, comparison.references)
+    lacking = [(group, seeds) for group, other in pairs if (seeds := differences.missing_seeds(group, other))]
+    waiting = read_waiting() if lacking else []
+    seeds_by_group = []
+    for group, missing_seeds in lacking:
+        if seeds := [seed for seed in missing_seeds if replace(group.config, seed=seed) not in waiting]:
+            seeds_by_group.append((group, seeds))
+    if not seeds_by_group:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="missing_seeds"):
+        st.caption("Add seeds:", width="content")
+        for group, seeds in seeds_by_group[:_MAX_LINKS]:
+            text = ", ".join(map(str, seeds))
+            label = escape.markdown(f"{group_label(group)}: {'seed' if len(seeds) == 1 else 'seeds'} {text}")
+            link = {"query_params": {"clone": group.members[0].run.id, "set": f"seed={text}"}, "width": "content"}
+            st.page_link("pages/launch.py", label=label, icon=":material/add:", help=_ABOUT_LINK, **link)
+        if len(seeds_by_group) > _MAX_LINKS:
+            st.caption(f"and {len(seeds_by_group) - _MAX_LINKS} more", width="content")
 
 
 def _difference_code(groups: Sequence[Group], baseline: Group, column: str) -> str:
     """Return the Python that draws the differences; "" if a group mixes what `lps.compare_runs` separates."""
     if any(len({run_groups.group_key(member) for member in group.members}) > 1 for group in groups):
         return ""
-    runs = [member.run for group in groups for member in group.members]
-    return code_of("intervals", runs, baseline.members[0].run, column, **scoring_of(groups))
+    members = [member for group in groups for member in group.members]
+    return code_of_scored("intervals", members, baseline.members[0].run, column)
 
 
-def scoring_of(groups: Sequence[Group]) -> dict[str, str]:
-    """Return how the groups were scored, as arguments of `lps.compare_runs`."""
-    member = groups[0].members[0]
-    alignments = [catalog.method_info(group.config.method).seen_is_aligned for group in groups]
-    is_usual = all(group.seen_is_matched != known for group, known in zip(groups, alignments))
-    seen = "default" if is_usual else "matched" if groups[0].seen_is_matched else "raw"
-    return {"protocol": member.protocol, "select": member.select, "seen": seen, "images": member.images}
+def code_of_scored(chart: str, members: Sequence[Scored], *arguments) -> str:
+    """Return the Python that draws a chart of scored runs, scored in the same way."""
+    first, methods = members[0], {(member.config.method, member.scores.seen_is_matched) for member in members}
+    is_usual = all(is_matched != catalog.method_info(method).seen_is_aligned for method, is_matched in methods)
+    seen = "default" if is_usual else "matched" if first.scores.seen_is_matched else "raw"
+    scoring = {"protocol": first.protocol, "select": first.select, "seen": seen, "images": first.images}
+    return code_of(chart, [member.run for member in members], *arguments, **scoring)
 
 
 def _pick_baseline(groups: Sequence[Group], field_name: str, default_group: Group) -> tuple[Group, str]:
     """Show the choices; return the baseline and the measurement to compare."""
     by_id = {id_of_group(group): group for group in sorted(groups, key=lambda group: group is not default_group)}
-    labels = {name: group.label for name, group in by_id.items()}
+    labels = {name: group_label(group) for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         help_text = "Choose a baseline for its settings, not for its numbers: the best of many runs is partly luck"
         name = url_fields.choose_one(st.selectbox, field_name, "Baseline", labels, width=460, help=help_text)
         measurement_labels = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
-        column = url_fields.choose_one(
-            st.segmented_control, f"{field_name}_of", "Difference in", measurement_labels, required=True
-        )
+        column = url_fields.choose_one(st.segmented_control, f"{field_name}_of", "Difference in", measurement_labels)
     return by_id[name], column
 
 
@@ -105,35 +134,33 @@ def id_of_group(group: Group) -> str:
 
 
 def _difference_columns(comparison: GroupComparison, column: str) -> list[Column]:
-    """Return the columns: what can be said of `column`, and every difference with its interval, bold if significant."""
+    """Return the columns: what can be said of `column`, and every difference with its interval, bold if significant.
+
+    The difference in `column` comes first, so that it is in sight on every screen.
+    """
     differences_by_row = [comparison.differences.get((row, column)) for row in comparison.rows]
-    references = [
-        titles.settings_in_symbols(group.label, group.config)
-        for group in (comparison.references[row] for row in comparison.rows)
-    ]
+    references = [group_label(comparison.references[row]) for row in comparison.rows]
     about_seeds = (
         "Number of seeds needed to detect this difference with a probability of 80 %, given the spread measured here"
     )
-    columns = [
+    result = [capitalized(differences.verdict(d)) if d else "" for d in differences_by_row]
+    needed = [differences.seeds_needed_in_words(d) if d else "" for d in differences_by_row]
+    return [
         scores.label_column([comparison.groups[row] for row in comparison.rows]),
-        Column(
-            f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in differences_by_row]
-        ),
-        Column(
-            "Seeds needed",
-            [differences.seeds_needed_in_words(d) if d else "" for d in differences_by_row],
-            help=about_seeds,
-            width=110,
-        ),
+        _difference_column(comparison, column),
+        Column(f"{_NAMES[column]}: result", result),
+        *(_difference_column(comparison, other) for other in _NAMES if other != column),
+        Column("Seeds", comparison.seeds, help=_ABOUT_SEEDS),
+        Column("Seeds needed", needed, help=about_seeds, width=110, optional=True),
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
-    for key, head in _NAMES.items():
-        texts = (differences.format_difference(comparison.differences.get((row, key))) for row in comparison.rows)
-        cells = [with_minus(text) for text in texts]
-        columns.append(
-            Column(head, cells, bold=[k for k, row in enumerate(comparison.rows) if (row, key) in comparison.bold])
-        )
-    return [*columns, Column("Seeds", comparison.seeds)]
+
+
+def _difference_column(comparison: GroupComparison, column: str) -> Column:
+    texts = [differences.format_difference(comparison.differences.get((row, column))) for row in comparison.rows]
+    bold = [position for position, row in enumerate(comparison.rows) if (row, column) in comparison.bold]
+    width = max(56, round(18 + 5.7 * max(map(len, texts))))  # the browser measures the first rows only
+    return Column(_NAMES[column], list(map(with_minus, texts)), width=width, bold=bold)
 
 
 def _explain_other_baselines(comparison: GroupComparison, baseline: Group) -> list[str]:
@@ -155,42 +182,97 @@ def _explain_other_baselines(comparison: GroupComparison, baseline: Group) -> li
 # ---------------------------------------------------------------------------------------------------- sentences
 
 
-def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
-    """Name up to three settings with the largest effects and their intervals, as markdown; "" if there are none."""
+def describe_effects(scored: Sequence[Scored], measure: str) -> str:
+    """Describe the largest effects among runs of one split, and how they depend on each other, as markdown."""
+    largest = main_effects(scored, measure)[:_MAX_NAMED]
+    interactions = find_interactions(scored, measure, [item for item in largest if _is_named(item)])
+    sentences = [describe_main_effects(largest, measure, interactions)]
+    reversal = find_reversal(scored, measure)
+    named = [{setting, interaction.other} for setting, interaction in interactions.items()]
+    if reversal is None or {reversal.low.setting, reversal.other} not in named:
+        sentences.append(describe_reversal(reversal))
+    return " ".join(filter(None, sentences))
+
+
+def describe_main_effects(
+    effects: Sequence[MainEffect], measure: str, interactions: Mapping[str, Interaction] | None = None
+) -> str:
+    """Name up to three settings with the largest effects and their intervals, as markdown; "" if there are none.
+
+    interactions: setting -> the effects that are named instead of their mean.
+    """
     if not effects:
         return ""
+    interactions = interactions or {}
     measure_name = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
-    largest = [item for item in effects[:_MAX_NAMED] if abs(item.difference) >= _MIN_DIFFERENCE]
+    largest = [item for item in effects[:_MAX_NAMED] if _is_named(item)]
     if not largest:
         return f"No setting changes {measure_name} on average in these runs."
-    doubts = [_describe_doubt(item) for item in largest]
+    doubts = [_describe_doubt(item, interactions.get(item.setting)) for item in largest]
     shared_doubt = doubts[0] if len(set(doubts)) == 1 else ""
     descriptions = [
-        f"**{escape.markdown(item.setting)}** {effect_in_points(item)} "
-        f"from {_format_effect(item.before)} to {_format_effect(item.after)}{'' if shared_doubt else doubt}"
+        f"**{escape.markdown(item.setting)}** {_describe_effect(item, interactions.get(item.setting))}"
+        f"{'' if shared_doubt else doubt}"
         for item, doubt in zip(largest, doubts)
     ]
     head = f"Largest effects on {measure_name}{shared_doubt}"
-    return f"{head}: {'; '.join(descriptions)}. {_describe_averaging(largest)}{_explain_few_seeds(largest)}"
+    combination = " The combination matters." if interactions else ""
+    tie = _describe_tie([item for item, doubt in zip(largest, doubts) if doubt != _NO_EVIDENCE], len(largest))
+    averaged = [item for item in largest if item.setting not in interactions]
+    return (
+        f"{head}: {'; '.join(descriptions)}.{tie}{combination}{_describe_averaging(averaged)}"
+        f"{_explain_few_seeds(largest, doubts)}"
+    )
 
 
-def _explain_few_seeds(effects: Sequence[MainEffect]) -> str:
+def _describe_tie(effects: Sequence[MainEffect], num_named: int) -> str:
+    """Say which settings have an effect that is about as large as the largest; "" if there is no other."""
+    tied = [item for item in effects if abs(item.difference) >= _TIE * abs(effects[0].difference)]
+    if len(tied) < 2:
+        return ""
+    names = [f"**{escape.markdown(item.setting)}**" for item in tied]
+    return f" {'Both' if len(tied) == num_named == 2 else listed(names)} matter about equally."
+
+
+def _is_named(effect: MainEffect) -> bool:
+    return abs(effect.difference) >= _MIN_DIFFERENCE
+
+
+def _describe_effect(item: MainEffect, interaction: Interaction | None) -> str:
+    """Format as "+17.1 points from 1 to 10"; with an interaction, the larger of its effects and the smaller one."""
+    change = f"from {_format_effect(item.before)} to {_format_effect(item.after)}"
+    if interaction is None:
+        return f"{effect_in_points(item)} {change}"
+    parts = [(interaction.low, interaction.low_value), (interaction.high, interaction.high_value)]
+    (larger, value), (smaller, other_value) = sorted(parts, key=lambda part: -abs(part[0].difference))
+    return (
+        f"{_format_points(larger)} {change} with {_format_setting(interaction.other, value)} "
+        f"but {_format_points(smaller)} with {_format_setting(interaction.other, other_value)}"
+    )
+
+
+def _format_points(effect: MainEffect) -> str:
+    """Format as "+33.6 points", without an interval."""
+    return with_minus(f"{100 * effect.difference:+.1f} points") if _is_named(effect) else "equal"
+
+
+def _explain_few_seeds(effects: Sequence[MainEffect], doubts: Sequence[str]) -> str:
     """Say how many seeds help if no effect is distinguishable from chance with fewer; else ""."""
     seeds = max(item.seeds for item in effects)
-    if seeds >= _MANY_SEEDS or not all(_describe_doubt(item) == _NO_EVIDENCE for item in effects):
+    if seeds >= _MANY_SEEDS or any(doubt != _NO_EVIDENCE for doubt in doubts):
         return ""
     advice = f"{_MANY_SEEDS} or more narrow the intervals"
     return f" {seeds} seeds are too few to tell these effects from chance; {advice}."
 
 
-def describe_reversal(reversal: Reversal | None) -> str:
+def describe_reversal(reversal: Interaction | None) -> str:
     """Say for which values of another setting an effect is negative and positive, as markdown; "" for None."""
     if reversal is None:
         return ""
     low, high = reversal.low, reversal.high
     change = f"from {_format_effect(low.before)} to {_format_effect(low.after)}"
     parts = [
-        f"{with_minus(f'{100 * effect.difference:+.1f}')} points with {_format_setting(reversal.other, value)}"
+        f"{_format_points(effect)} with {_format_setting(reversal.other, value)}"
         for effect, value in ((low, reversal.low_value), (high, reversal.high_value))
     ]
     doubt = _ONE_SEED if min(low.seeds, high.seeds) == 1 else ""
@@ -201,19 +283,25 @@ def describe_reversal(reversal: Reversal | None) -> str:
 
 
 def _describe_averaging(effects: Sequence[MainEffect]) -> str:
-    """Say what the effects are averaged over; "One setting" shows a single combination and can differ."""
+    """Say what the effects are averaged over; "One setting" shows a single combination and can differ. "" for none."""
+    if not effects:
+        return ""
     counts = sorted({item.contexts for item in effects})
     if counts[-1] == 1:
-        return "Each effect was measured with one fixed choice of the other settings."
+        return " Each effect was measured with one fixed choice of the other settings."
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    return f"Each effect is averaged over the other varied settings ({number} combinations)."
+    return f" Each effect is averaged over the other varied settings ({number} combinations)."
 
 
-def _describe_doubt(item: MainEffect) -> str:
-    """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none."""
-    if item.seeds == 1:
+def _describe_doubt(item: MainEffect, interaction: Interaction | None) -> str:
+    """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none.
+
+    interaction: its effects are named instead, which are distinguishable from each other if they have intervals.
+    """
+    parts = (interaction.low, interaction.high) if interaction else (item,)
+    if min(part.seeds for part in parts) == 1:
         return _ONE_SEED
-    return _NO_EVIDENCE if abs(item.difference) <= item.half_width else ""
+    return _NO_EVIDENCE if interaction is None and abs(item.difference) <= item.half_width else ""
 
 
 def _format_effect(value: object) -> str:
@@ -244,7 +332,7 @@ def name_best_value(setting: str, groups: Mapping[object, Group], measure: str, 
 
 
 def _format_setting(setting: str, value: object) -> str:
-    return escape.markdown(cli_args.format_setting(setting, value))
+    return escape.markdown(f"{setting}={short_text(value)}")
 
 
 def _format_mean(group: Group, measure: str) -> str:
@@ -254,7 +342,7 @@ def _format_mean(group: Group, measure: str) -> str:
     sentence = f"{100 * estimate.mean:.1f} {unit}"
     if not math.isnan(estimate.half_width):
         low, high = estimate.mean - estimate.half_width, estimate.mean + estimate.half_width
-        if measure != "gap":  # of a share nothing is known beyond nought and one
+        if measure != "gap":  # a share lies between 0 and 1
             low, high = max(low, 0.0), min(high, 1.0)
         sentence += f", {INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
     return with_minus(f"{sentence}, {counted(len(group.members), 'seed')}")

@@ -1,11 +1,12 @@
 // Where the labels at the ends of lines stand, for lps/ui/shared/plot.js.
 
 const LABEL_ROW = 15; // pixels
-const MAX_SHIFT = 60; // pixels from a line's end to its label
+const MAX_SHIFT = 60; // pixels from a line's end to its label, if there are many
+const FEW_LABELS = 12; // all are shown if they fit into the chart
 
 // A height for each wanted one, none nearer to another than `gap`, all from `low` to `high`, as near to the wanted ones as can
 // be (least squares). null for what does not fit, or would stand farther than `most` from its line.
-function labelHeights(wanted, gap, low, high, most) {
+function labelHeights(wanted, gap, low, high, most = wanted.length > FEW_LABELS ? MAX_SHIFT : Infinity) {
   const order = Array.from(wanted.keys()).sort((a, b) => wanted[a] - wanted[b]);
   const nearness = (k) => (wanted[order[k + 1]] ?? Infinity) - (wanted[order[k - 1]] ?? -Infinity);
   while (order.length && (order.length - 1) * gap > high - low) {

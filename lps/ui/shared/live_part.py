@@ -11,14 +11,15 @@ State = TypeVar("State")
 
 def follow_changes(
     read_state: Callable[[], State],
-    is_moving: Callable[[State], bool],
+    is_moving: Callable[[State], object],
     draw: Callable[[State], object],
     interval_s: float,
     first_state: State | None = None,
 ) -> None:
     """Draw the result of `read_state`, every `interval_s` seconds while it moves; restart the page when that changes.
 
-    first_state: the state that the page has just read, for the first drawing.
+    is_moving: truthy while it moves; another truthy value restarts the page, too. first_state: the state that the page
+    has just read, for the first drawing.
     """
     pending_states = [read_state() if first_state is None else first_state]
     was_moving = is_moving(pending_states[0])
@@ -49,3 +50,9 @@ def wait_for_end(
         draw(state)
 
     st.fragment(fragment, run_every=interval_s)()
+
+
+def restart_on_change(read_value: Callable[[], object], interval_s: float) -> None:
+    """Restart the page when a value, read every `interval_s` seconds, is no longer that of now."""
+    value_now = read_value()
+    wait_for_end(read_value, lambda value: value == value_now, interval_s)

@@ -1,17 +1,20 @@
 """The head of a page: its title, the runs that it can show, and what to do if there are none."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from lps.store import titles
 from lps.store.run_folders import DeletedRun, deleted_runs, restore_run
 from lps.store.runs import Run
-from lps.ui.shared import error_toasts, live_part, select
+from lps.studies.sweep_records import PREFIX
+from lps.ui.server import components
+from lps.ui.shared import click_errors, live_part, select
 from lps.ui.shared.escape import markdown
 
-_WATCH_S = 4.0  # between two looks whether a run has something to show by now
+_WATCH_S = 4.0  # between two checks whether a run has something to show
+_mount_top = components.define_component("lps_page_top", components.read_files(__file__, "page_top.js"))
 
 
 def show_title(title: str, offers_runs: bool = True) -> None:
@@ -22,18 +25,28 @@ def show_title(title: str, offers_runs: bool = True) -> None:
             select.show_hidden_switch()
 
 
-def begin_page(title: str, page: str = "") -> list[Run]:
-    """Show the title and return all runs; say so and return none if the URL names only missing ones.
+def begin_at_top(part: str) -> None:
+    """Scroll to the top if the page shows another part than before, such as the result instead of the form."""
+    _mount_top(key="page_top", data=part)
 
-    page: the URL of the page, if it is not the title.
+
+def begin_page(
+    title: str,
+    text: str = "There are no runs yet.",
+    icon: str = ":material/rocket_launch:",
+    label: str = "Launch the first one",
+    page: str = "",
+) -> list[Run]:
+    """Show the title and return all runs; return none and say so if there are none, or the URL names only missing ones.
+
+    text, icon, label: of the sentence and the link without runs. page: the URL of the page, if it is not the title.
     """
     runs = select.open_runs()
     show_title(title)
     if are_all_missing(runs, page or title):
         return []
     if not runs:
-        offer_launch("There are no runs yet.", ":material/rocket_launch:", "Launch the first one")
-        return []
+        offer_launch(text, icon, label)
     return runs
 
 
@@ -52,8 +65,8 @@ def begin_page_with(
     url_ids = st.query_params.get_all("run")
     empty_runs = [run for run in runs if run.id in url_ids and not has_content(run)]
     if empty_runs:
-        st.info(f"{markdown(titles.run_label(empty_runs[0]))} has nothing to show here yet.", icon=icon)
-        show_training_run(empty_runs[:1], has_content)
+        if not show_training_run(empty_runs[:1], has_content):
+            st.info(f"{markdown(titles.run_label(empty_runs[0]))} has nothing to show here.", icon=icon)
         _offer_others(page or title)
         return []
     runs_with_content = [run for run in runs if has_content(run)]
@@ -98,6 +111,14 @@ def _show_example(is_training: bool) -> None:
         st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
+def link_sweeps(runs: Sequence[Run]) -> None:
+    """Link to the result of each sweep that has all of these runs."""
+    tags = set.intersection(*(set() if run.is_recorded else set(run.meta()["tags"]) for run in runs))
+    for name in sorted(tag.removeprefix(PREFIX) for tag in tags - {PREFIX} if tag.startswith(PREFIX)):
+        link = {"icon": ":material/dynamic_feed:", "query_params": {"sweep": name}, "width": "content"}
+        st.page_link("pages/sweeps.py", label=f"Sweep {markdown(name)}", **link)
+
+
 def are_all_missing(runs: list[Run], title: str) -> bool:
     """Return whether the URL names runs and none of them exists: no other one is shown instead.
 
@@ -122,7 +143,7 @@ def _show_deleted(item: DeletedRun) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True, key=f"deleted-{item.id}"):
         st.markdown(f":material/delete: {name} was deleted and is in the trash: {item.time_left(time.time())}.")
         if st.button("Restore", icon=":material/undo:", type="primary", key=f"restore-{item.id}"):
-            error_toasts.try_change(lambda: restore_run(select.runs_root(), item.id))
+            click_errors.try_change(lambda: restore_run(select.runs_root(), item.id))
 
 
 def _offer_others(title: str) -> None:

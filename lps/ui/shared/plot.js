@@ -153,7 +153,6 @@ function configuration(Plotly, { name, code }) {
   return {
     displaylogo: false,
     showSendToCloud: false,
-    responsive: true,
     displayModeBar: "hover",
     modeBarButtons: [["zoom2d", "pan2d"], ["resetScale2d"], [png, svg, csv, ...(code ? [python] : [])]],
   };
@@ -317,7 +316,7 @@ function placeEnds(graph, light) {
       break;
     }
   }
-  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4, MAX_SHIFT);
+  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4);
   graph.endLabels = ends.map((end, k) => ({ ...end, height: heights[k] })).filter(({ height }) => height !== null);
   const leaders = graph.querySelector("svg").cloneNode();
   for (const name of leaders.getAttributeNames()) leaders.removeAttribute(name);
@@ -366,6 +365,21 @@ function watchTheme() {
   }).observe(app, { attributeFilter: ["class"] });
 }
 
+// Where legend, names and labels stand depends on the width, which the window, the sidebar or an opened tab changes.
+function followWidth(graph) {
+  let timer;
+  const widths = new ResizeObserver(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (!graph.clientWidth || graph.drawnWidth === undefined || graph.drawnWidth === graph.clientWidth) return;
+      graph.drawn = null;
+      graph.redraw();
+    }, 100);
+  });
+  widths.observe(graph);
+  return widths;
+}
+
 // Charts of one clock (lps/ui/race/race_mount.js) show its moment as an upright line over all panels. The line is an element of
 // its own: to plotly it would be a shape, and moving one costs as much as drawing the chart.
 const clocks = (window.lpsPlotClocks ??= new Map());
@@ -407,6 +421,7 @@ function draw(graph, text) {
   const write = (Plotly) => {
     if (graph.drawn !== drawn) return; // something newer has come meanwhile
     const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
+    figure.layout.width = graph.drawnWidth = graph.clientWidth; // plotly measures only once
     graph.board = options.board;
     if (options.board) {
       hideLines(figure.data);
@@ -525,6 +540,7 @@ export default function (component) {
   graph.redraw = () => draw(graph, text);
   graph.followClock = () => followClock(graph);
   graphs.add(graph);
+  graph.widths ??= followWidth(graph);
   watchTheme();
   draw(graph, text);
 }

@@ -1,8 +1,7 @@
 """A plotly chart that stays in place while its data changes: zoom, hover and the element itself survive.
 
-`st.plotly_chart` makes a new element for new data. Here one element is kept under its key and passed to `Plotly.react`,
-with a constant `uirevision` (the key, unless the figure sets one). plotly.js is the file of the installed plotly
-package, served by this server (lps.ui.server.serving).
+`st.plotly_chart` makes a new element for new data. Here one element is kept under its key and passed to `Plotly.react`.
+plotly.js is the file of the installed plotly package, served by this server (lps.ui.server.serving).
 """
 
 import json
@@ -10,19 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import plotly
-import streamlit as st
 
 from lps.charts import palette
 from lps.charts.chart import Chart
 from lps.files.program_location import SOURCE
 from lps.store.runs import Run
-from lps.ui.server import paths, presentation
+from lps.ui.server import components, paths, presentation
 from lps.ui.shared import theme
 
 _LIBRARY_NAME = f"plotly-{plotly.__version__}-spaced.js"  # its address on the server: another version is another file
-_FOLDER = Path(__file__).parent
-LABELS = (_FOLDER / "line_ends.js").read_text(encoding="utf-8")
-_SCRIPT = LABELS + (_FOLDER / "plot.js").read_text(encoding="utf-8")
+LABELS = components.read_files(__file__, "line_ends.js")
 _STYLE = """
 .lps-plot { width: 100%; position: relative; }
 .lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; pointer-events: none; }
@@ -33,8 +29,12 @@ _STYLE = """
 .lps-plot-ends line { stroke-width: 1; stroke-dasharray: 2 2; opacity: 0.7; }
 .lps-plot-missing { padding: 1rem 0; opacity: 0.7; }
 """
-_mount = st.components.v2.component(
-    "lps_plot", html='<div class="lps-plot"></div>', css=_STYLE, js=_SCRIPT, isolate_styles=False
+_mount = components.define_component(
+    "lps_plot",
+    LABELS + components.read_files(__file__, "plot.js"),
+    _STYLE,
+    '<div class="lps-plot"></div>',
+    reports=["click"],
 )
 
 
@@ -56,6 +56,7 @@ def plot(
     code: str = "",
     highlight: bool = False,
     board: BoardPlot | None = None,
+    view: str = "",
 ) -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
@@ -63,15 +64,18 @@ def plot(
     name of the clock whose moment an upright line shows, as a value of the x axis (lps.ui.race). code: the Python that
     draws the chart with `lps`, for the toolbar. highlight: fade all legend groups except the one under the pointer.
     board: the chart is beside a run list; its lines have labels at their ends instead of a legend, and the line under
-    the pointer is marked in all charts of the board and in the list.
+    the pointer is marked in all charts of the board and in the list. view: what is drawn; zoom and hidden lines of the
+    user stay while it is the same.
 
     Return the customdata of a point clicked since the last run (points of a clickable figure have one 1-D integer id),
     otherwise None.
     """
+    if view:
+        figure.update_layout(uirevision=view)
     options = {"clickable": clickable, "clock": clock, "code": code, "highlight": highlight}
     data = _encode_figure(figure, key, alt, board=board and asdict(board), **options)
-    clicked = _clicked(_mount(key=key, data=data, height=_height(figure), on_click_change=_nothing))
-    return clicked if clickable else None
+    result = _mount(key=key, data=data, height=_height(figure))
+    return components.read_id(result.click) if clickable else None
 
 
 def code_of(chart: str, *arguments, **options) -> str:
@@ -95,10 +99,6 @@ def _python_literal(value) -> str:
 def preload_library() -> None:
     """Let the browser load plotly.js in idle time on pages without charts."""
     _mount(key="plotly_ready", data=json.dumps({"library": library_path(), "name": "plotly_ready"}).encode())
-
-
-def _clicked(result) -> int | None:
-    return result.click if isinstance(result.click, int) else None
 
 
 def _height(figure: Chart) -> int:
@@ -125,7 +125,3 @@ def _encode_figure(figure: Chart, key: str, alt: str, **options) -> bytes:
 def library_path() -> str:
     """Return the path of plotly.js on this server."""
     return paths.path_of(_LIBRARY_NAME)
-
-
-def _nothing() -> None:
-    """Do nothing: a component needs a callback to report clicks, which are handled where the chart is drawn."""

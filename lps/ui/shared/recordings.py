@@ -19,7 +19,7 @@ def recordings_by_part() -> dict[str, Run]:
     for run in recorded_runs():
         settings = run.config_if_readable()
         if settings and (part := _part_of_settings(settings)):
-            by_split.setdefault(str(_split_key(settings)), {}).setdefault(part, run)
+            by_split.setdefault(str(settings.split_settings()), {}).setdefault(part, run)
     return max((recordings for recordings in by_split.values() if "lps" in recordings), key=len, default={})
 
 
@@ -49,10 +49,6 @@ def _part_of_settings(settings: Config) -> str:
     if with_margin and entropy:
         return "lps"
     return "no_margin" if entropy else "no_entropy" if with_margin else ""
-
-
-def _split_key(settings: Config) -> dict[str, object]:
-    return {key: value for key, value in settings.flat().items() if key.startswith(("dataset", "split."))}
 
 
 def are_features_stored(run: Run) -> bool:

@@ -1,13 +1,14 @@
 """Actions of a run (`lps.scheduler.run_actions`): their labels, icons and dialog, and the advice after a failure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from lps.scheduler import failures
 from lps.store.runs import Run, State
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape
+from lps.ui.shared import click_errors, escape
+from lps.ui.shared.data_table import Column
 
 LABELS = {  # label, icon
     "rename": ("Rename", ":material/edit:"),
@@ -21,6 +22,7 @@ LABELS = {  # label, icon
     "resume": ("Resume", ":material/play_circle:"),
     "delete": ("Delete", ":material/delete:"),
 }
+_OPENED = "opened_runs"  # in the session: the ids of the runs whose button in a table was clicked
 _HELP = {
     "stop": "Saves a checkpoint first. You can resume the run later.",
     "kill": "Loses the work since the last checkpoint. You can resume the run from this checkpoint.",
@@ -40,6 +42,22 @@ def offer_copy(run: Run, purpose: str) -> None:
     st.page_link("pages/launch.py", label=label, icon=icon, query_params={"clone": run.id})
 
 
+def open_column(key: str, run_ids: Sequence[Sequence[str]], heading: str = "Open", shows_id: bool = False) -> Column:
+    """Return a column of buttons that open the runs of each row on Live; a row without runs has none.
+
+    A link in a table would open only with the second click. shows_id: write the id of the first run, not "Open".
+    """
+    if opened := st.session_state.pop(_OPENED, None):
+        routing.turn_to("live", run=opened)
+    options = {"type": "tertiary", "alignment": "left", "on_click": _store_opened, "args": (key, run_ids), "key": key}
+    labels = [(ids[0] if shows_id else "Open") if ids else "" for ids in run_ids]
+    return Column(heading, labels, "button", None if shows_id else 64, "Opens the run's own page", **options)
+
+
+def _store_opened(key: str, run_ids: Sequence[Sequence[str]]) -> None:
+    st.session_state[_OPENED] = list(run_ids[st.session_state[key]["row"]])
+
+
 def is_pressed(run: Run, state: State, action: str) -> bool:
     """Draw the button of an action of one run; return whether it was pressed."""
     icon, key = LABELS[action][1], f"{run.id}-action"
@@ -51,7 +69,7 @@ def ask_name(run: Run) -> None:
     """Show a text field for the name of the run."""
     name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
     if st.button("Save", type="primary"):
-        error_toasts.try_change(lambda: run.write_meta(name=name))
+        click_errors.try_change(lambda: run.write_meta(name=name))
 
 
 def show_failure(run: Run, state: State, resume: Callable[[], None]) -> None:

@@ -1,23 +1,29 @@
 """The runs that a page shows; the URL stores them (`?run=...&run=...&epoch=...`), so that a link restores them."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import streamlit as st
 
+from lps.analysis import run_index
+from lps.analysis.run_index import RunRow
 from lps.errors import UserError
 from lps.files.locks import is_held
 from lps.files.user_folders import runs_folder
 from lps.settings.config import Config
+from lps.store import run_folders
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import Run
-from lps.store.titles import run_label
+from lps.store.titles import name_in_symbols, short_id
+from lps.tables import columns
 from lps.ui.shared import escape, url_fields
-from lps.wording import counted
+from lps.wording import counted, percent
 
-_FEW = 2  # finished runs that can be held against each other
+_FEW = 2  # finished runs that can be compared
 _KEPT = "kept_run"  # in the session: the run chosen last for a page on own data, and the newest run at that time
 _ALL = "all"  # in the address, where all runs are shown instead of a sweep
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
@@ -61,6 +67,11 @@ def show_hidden_switch() -> None:
     if num_hidden:
         help_text = "Include the runs that you hid on the page Runs"
         st.toggle(f"Show {num_hidden} hidden", key=_HIDDEN, bind="query-params", width="content", help=help_text)
+
+
+def find_run(text: str) -> Run:
+    """Return the run that a URL or a session names by its id or the end of it; raises `UserError`."""
+    return run_folders.find_run(runs_root(), text, by_path=False)
 
 
 def default_runs(runs: list[Run]) -> list[Run]:
@@ -127,21 +138,84 @@ def missing_names(runs: list[Run]) -> list[str]:
     return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in existing_ids]
 
 
-def pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a field for any number of runs and return them; empty means the latest one."""
-    by_id = {run.id: run for run in runs}
+def run_names(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the name of every run in menus, by id: that of Runs, "C=10, w=1, LPS seed 0".
+
+    Runs with equal names have the ends of their ids, too.
+    """
+    return _name_rows(run_index.read_rows(runs))
+
+
+def _name_rows(rows: Sequence[RunRow]) -> dict[str, str]:
+    varied = columns.varying_settings(rows)
+    names = {row.run.id: name_in_symbols(row.name, row.config, varied) if row.config else row.name for row in rows}
+    counts = Counter(names.values())
+    for row in rows:
+        run_id, name = row.run.id, names[row.run.id]
+        if row.shown_state == "recorded":
+            names[run_id] += " (recorded)"
+        elif counts[name] > 1:
+            names[run_id] += f" ({short_id(run_id)})"
+    return names
+
+
+def run_labels(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the names with the novel accuracy of a run that has finished, otherwise its state: "my run · running"."""
+    rows = run_index.read_rows(runs)
+    names = _name_rows(rows)
+    return {row.run.id: " · ".join([names[row.run.id], *_result_in_words(row)]) for row in rows}
+
+
+def _result_in_words(row: RunRow) -> list[str]:
+    if row.shown_state not in ("finished", "recorded"):
+        return [row.shown_state]
+    novel = row.measured.recent.number("accuracy/novel")
+    return [] if novel is None else [f"novel {percent(novel, 1)}"]
+
+
+def pick_runs(runs: list[Run], key: str, placeholder: str) -> list[Run]:
+    """Show a field for any number of runs and return them, in the order of the URL; [] without a choice.
+
+    The browser offers runs whose names contain the typed text. A text that no name contains adds the runs that have all
+    its words, in any order.
+    """
+    labels = run_labels(runs)
+
+    def store_choice(texts: list[str]) -> None:
+        ids = {text: [text] if text in labels else find_by_words(labels, text) for text in texts}
+        for text in (text for text, found_ids in ids.items() if not found_ids):
+            st.toast(escape.markdown(f"No run has all words of “{text}”."), icon=":material/search_off:")
+        url_fields.set_values("run", list(dict.fromkeys(chain.from_iterable(ids.values()))), "epoch")
+
     url_fields.draw_field(
         st.multiselect,
-        "picked_runs",
+        key,
         [run.id for run in runs_of_address(runs)],
-        lambda ids: url_fields.set_values("run", ids, "epoch"),
+        store_choice,
         "Runs",
-        list(by_id),
-        format_func=lambda name: run_label(by_id[name]),
-        placeholder="The latest run. Choose others here",
+        list(labels),
+        format_func=lambda text: labels.get(text, text),
+        placeholder=placeholder,
+        filter_mode="contains",
+        accept_new_options=True,
         label_visibility="collapsed",
     )
     return runs_of_address(runs)
+
+
+def find_by_words(labels: Mapping[str, str], text: str) -> list[str]:
+    """Return the ids of the labels that have all words of `text`, whole ones; letters alone may begin a word."""
+
+    def has_word(words: list[str], searched: str) -> bool:
+        return any(word.startswith(searched) if searched.isalpha() else word == searched for word in words)
+
+    searched_words = _split_words(text)
+    split_labels = {run_id: _split_words(label) for run_id, label in labels.items()}
+    return [run_id for run_id, words in split_labels.items() if all(has_word(words, word) for word in searched_words)]
+
+
+def _split_words(text: str) -> list[str]:
+    return re.split(r"[\s,·()]+", text.casefold().strip(" ,"))
 
 
 def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
@@ -169,7 +243,8 @@ def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
         lambda name: url_fields.set_values("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
-        format_func=lambda name: run_label(by_id[name]),
+        format_func=run_labels(runs).__getitem__,
+        filter_mode="contains",
     )
     return chosen
 

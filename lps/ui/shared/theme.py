@@ -3,7 +3,8 @@
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT, Palette
-from lps.ui.server import presentation
+from lps.tables import boards
+from lps.ui.server import components, presentation
 
 _HEAD_PX, _ROW_PX = 37, 35  # of a table, borders included
 BADGES = {
@@ -19,6 +20,35 @@ BADGES = {
     "recorded": ("Recorded", "violet", ":material/bookmark:"),
     "unreadable": ("Unreadable", "red", ":material/broken_image:"),
 }
+_WATCH = """
+export default function ({ data, parentElement, setTriggerValue }) {
+  const app = document.querySelector(".stApp");
+  parentElement.seenTheme ??= data;  // the server's: the browser's may have changed while the page was drawn
+  const tell = () => {
+    const theme = getComputedStyle(app).colorScheme;
+    if (theme === parentElement.seenTheme) return;
+    setTriggerValue("theme", (parentElement.seenTheme = theme));
+  };
+  const observer = new MutationObserver(tell);
+  observer.observe(app, { attributeFilter: ["class"] });
+  tell();
+  return () => observer.disconnect();
+}
+"""
+_mount = components.define_component("lps_theme", _WATCH, reports=["theme"])
+
+
+def pinned_colors() -> dict[str, str]:
+    """Return the pinned colours in the URL by key of the line, as on a light background."""
+    return boards.read_pins(st.query_params.get_all("pin")[: boards.MAX_IN_ADDRESS])
+
+
+def redraw_on_change() -> None:
+    """Run the page again when the browser's theme changes, which Streamlit does not do.
+
+    For images that the server draws; charts change their colours in the browser.
+    """
+    _mount(key="theme_watch", data=current_theme())
 
 
 def current_theme() -> str:

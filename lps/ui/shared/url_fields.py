@@ -21,12 +21,15 @@ _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def draw_field(widget: Callable, key: str, value, on_change: Callable, *args, **options):
     """Draw a widget that shows `value`; `on_change` gets the user's change before the page runs again.
 
-    args, options: of the widget, its label first.
+    args, options: of the widget, its label first. In a segmented control, one option stays chosen.
     """
     format_func = options.get("format_func")
     if widget is st.segmented_control:
+        options["required"] = True
+    if widget in (st.segmented_control, st.multiselect):
         options["wrap"] = True  # in one row, the last options are out of sight on a phone
-    set_widget(key, value, format_func(value) if format_func and isinstance(value, str) else "")
+    choices = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    set_widget(key, value, "\n".join(map(format_func, choices)) if format_func else "")
     return widget(*args, key=key, on_change=_pass_value, args=(key, on_change), **options)
 
 
@@ -38,7 +41,7 @@ def set_widget(key: str, value, text: str = "") -> None:
     """Make a widget show `value`; do nothing if it already does, so that nothing jumps.
 
     For Streamlit, a widget with this key on another page is another widget, which begins without a value. text: of the
-    value in a menu; the browser would go on showing an old text of the same value.
+    value in a menu; the browser would go on showing an old text of the same value, and send it with the next choice.
     """
     drawn_fields, drawn = st.session_state.setdefault("drawn_fields", {}), (_page(), text)
     if st.session_state.get(key) != value or drawn_fields.get(key) != drawn:
@@ -57,7 +60,7 @@ def set_values(name: str, value: str | Iterable[str] | None, *removed_names: str
     removed_names are removed, too. An unchanged URL is not sent to the browser.
     """
     restore_changes()
-    before = _read_address()
+    before = read_address()
     values = [value] if isinstance(value, str) else [*(value or [])]
     if not values:
         removed_names = (name, *removed_names)
@@ -65,7 +68,7 @@ def set_values(name: str, value: str | Iterable[str] | None, *removed_names: str
         st.query_params[name] = values
     for removed_name in removed_names:
         st.query_params.pop(removed_name, None)
-    if (after := _read_address()) != before:
+    if (after := read_address()) != before:
         st.session_state[_CHANGES] = (_page(), [*_recent_addresses(), (time.monotonic(), before)], after)
 
 
@@ -76,7 +79,7 @@ def restore_changes() -> None:
     would be read without it. Call this at the start of a page.
     """
     page, _, current = st.session_state.get(_CHANGES, ("", [], {}))
-    address = _read_address()
+    address = read_address()
     if page != _page():
         st.session_state.pop(_CHANGES, None)
     elif any(address == old for _, old in _recent_addresses()):
@@ -90,7 +93,8 @@ def _recent_addresses() -> list[tuple[float, dict[str, list[str]]]]:
     return [(at, old) for at, old in replaced if at > earliest and old != current]
 
 
-def _read_address() -> dict[str, list[str]]:
+def read_address() -> dict[str, list[str]]:
+    """Return all parameters of the URL with their values."""
     return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
@@ -195,6 +199,13 @@ def set_number(name: str, value: int | None) -> None:
     set_values(name, None if value is None else str(value))
 
 
+def open_number(name: str, clicked: int | None) -> None:
+    """Write the number that the user has clicked into the URL and draw the page again; nothing if it is there."""
+    if clicked is not None and clicked != read_number(name):
+        set_number(name, clicked)
+        st.rerun()
+
+
 def page_link() -> str:
     """Return the current URL of the page."""
     pairs = []
@@ -214,7 +225,7 @@ def restore_address(name: str) -> None:
 
 def remember_address(name: str) -> None:
     """Store the URL for the way back to this page; call it after the form is drawn."""
-    st.session_state[f"address of {name}"] = _read_address()
+    st.session_state[f"address of {name}"] = read_address()
 
 
 def _set_chosen(name: str, default: list[str], choices: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from lps.ui.forms import demo, form
 from lps.ui.pictures import coloring, frames, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.point_map import show_map
-from lps.ui.shared import escape, export_buttons, recordings, theme, url_fields
+from lps.ui.shared import escape, export_buttons, page_head, recordings, theme, url_fields
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import plot
 from lps.wording import capitalized
@@ -28,12 +27,9 @@ SHOWN_PICTURES = 63  # pictures of the first step
 _SEED = 3  # of the choice of pictures
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
-_SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
 BEGINNING = 12  # epochs in which the margin matters
 EQUAL_MARGIN = 0.05  # mean margins that differ by less count as equal
 COLORS = ":blue[Blue]: seen, :orange[orange]: novel."
-
-_turn_page = st.components.v2.component("lps_story", html="", js=_SCRIPT, isolate_styles=False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def _show_story() -> None:
         st.markdown(describe(scene))
         if describe in NOTES:
             st.caption(NOTES[describe](scene))
-        _turn_page(key="story_page", data=step)
+        page_head.begin_at_top(f"step {step}")
     with picture_column:
         draw(scene)
     _show_navigation(step)

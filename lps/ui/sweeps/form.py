@@ -1,7 +1,7 @@
-"""The form of the page Sweep: a table of the paper or an own layout, what it would start, and the click that does.
+"""The form of the page Sweep: a table of the paper or an own layout, a preview of its runs, and the start button.
 
-What stands in the form is read into the words of the command line (`sweeps.SweepSpec`, `presets.PresetRequest`), so the
-page, the command and what is kept beside the runs mean the same. The form stands in the page's address.
+The form is read as arguments of the command line (`sweeps.SweepSpec`, `presets.PresetRequest`), so that page, command
+and the stored record of a sweep mean the same. The URL stores the form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
 from lps.ui.forms import execution_target, fields, form, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import data_table, escape, export_buttons, notices, select, url_fields
+from lps.ui.shared import data_table, escape, export_buttons, notices, select, time_estimates, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
 from lps.wording import capitalized, counted, data_size
@@ -29,6 +29,7 @@ _KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "{}, is resumed"}
+_ALL_EXIST = "Open the sweep (all runs exist)"
 _FIXED = "fix:"  # in the URL, before a setting of all runs
 _CHANGED = "sweep_changed"  # in the session: settings of all runs whose field was changed
 _MAX_ROWS = 12  # of the preview that are seen at once
@@ -71,9 +72,7 @@ def request_start(record: Mapping, name: str, retries: int = 0, target: Executio
 def show_sweep_form() -> None:
     """Show the form, its runs, and the button."""
     url_fields.restore_address("sweep_name")
-    kind = url_fields.choose_one(
-        st.segmented_control, "kind", "Kind of sweep", _KINDS, required=True, label_visibility="collapsed"
-    )
+    kind = url_fields.choose_one(st.segmented_control, "kind", "Kind of sweep", _KINDS, label_visibility="collapsed")
     draft = _ask_preset() if kind == "preset" else _ask_layout()
     _show_target()
     url_fields.remember_address("sweep_name")
@@ -89,7 +88,7 @@ def _ask_preset() -> _SweepDraft:
     usual = {"ablation": titles["ablation"]} | titles
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         selected = presets.PRESETS[url_fields.choose_one(st.selectbox, "preset", "Table", usual, width=420)]
-        scale = url_fields.choose_one(st.segmented_control, "scale", "Scale", _SCALES, required=True)
+        scale = url_fields.choose_one(st.segmented_control, "scale", "Scale", _SCALES)
     st.caption(escape.markdown(f"{selected.description} Scale: {presets.SCALES[scale]}."))
     errors: dict[str, str] = {}
     with fields.field_grid():
@@ -134,7 +133,7 @@ def _check_request(request: SweepSpec | presets.PresetRequest, name: str, retrie
 
 
 def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
-    text = fields.ask_seeds("sweep", "0, 1, 2", "Every run is repeated for each seed")
+    text = url_fields.text_field("Seeds", "sweep_seeds", "0, 1, 2", help="Every run is repeated for each seed")
     try:
         return tuple(form.parse_seeds(text))
     except UserError as error:
@@ -208,7 +207,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
     if len(varied) < 2:
         return "grid", None, 0
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        mode = url_fields.choose_one(st.segmented_control, "mode", "Combine as", _MODES, required=True)
+        mode = url_fields.choose_one(st.segmented_control, "mode", "Combine as", _MODES)
         if mode != "random":
             st.caption(f"{capitalized(sweep_layout.MODES[mode])}.")
             return mode, None, 0
@@ -243,13 +242,15 @@ def _show_preview(draft: _SweepDraft) -> None:
     sweep = sweeps.plan_unchecked_sweep(draft.request, root, draft.name)
     configs = [item.config for item in sweep.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in configs)
-    run_costs, estimate = _estimate(str(root), keys, configs)
+    run_costs, estimate, epochs = _estimate(str(root), keys, configs)
     times = _times_in_words(keys, run_costs, estimate)
     st.subheader("Preview", anchor=False)
     target = execution_target.read_target()
     slots = run_slots.num_parallel_runs(configs, root) if target.is_here else 1
     cost = _cost_in_words(estimate, run_costs, slots)
-    st.markdown(f"**{escape.markdown(sweep.tag)}** · {_counts_in_words(sweep)}  \n{cost}")
+    parts = [f"**{escape.markdown(sweep.tag)}**", _counts_in_words(sweep), epochs]
+    st.markdown(f"{' · '.join(filter(None, parts))}  \n{cost}")
+    table.show_split([item.config for item in sweep.items])
     if target.is_here and (sharing := core_sharing.sharing_in_words(configs, root)):
         st.caption(f"{sharing} Set `threads` to change this.")
     notices.show_start_warnings(configs)
@@ -260,9 +261,9 @@ def _show_preview(draft: _SweepDraft) -> None:
     if not target.errors and (staying := sweeps.staying_in_words(sweep.items, target.on)):
         st.info(f"{staying}.", icon=":material/schedule:")
     columns = [
-        Column("Run", lambda item: item.label, "text", "medium"),
+        table.run_column(sweep.items),
         Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110, optional=True),
-        Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
+        Column("Status", lambda item: _ACTIONS[item.action].format(item.state.name), "text", "small"),
     ]
     data_table.show_data_table(columns, sweep.items, "The runs of this sweep", max_rows=_MAX_ROWS)
     if isinstance(draft.request, presets.PresetRequest):
@@ -310,9 +311,9 @@ def _cost_in_words(estimate: Estimate, run_costs: Sequence[Cost | None], slots: 
         share = "" if known_count == estimate.runs else f"{known_count} of {counted(estimate.runs, 'run')}: "
         parallel_span = costs.parallel_duration((cost.span for cost in run_costs if cost is not None), slots)
         parallel_span = f" (about {costs.span_in_words(parallel_span)} with {slots} at a time)" if slots > 1 else ""
-        duration = f"about {costs.span_in_words(estimate.span)} one after another{parallel_span}"
         is_unknown, disk = costs.is_unknown(estimate.span), f"{data_size(estimate.bytes)} of disk"
-        sentences.append(f"{share}{costs.NO_ESTIMATE if is_unknown else duration}")
+        order = "" if is_unknown else f" one after another{parallel_span}"
+        sentences.append(f"{share}{costs.duration_in_words(estimate.span)}{order}")
         sentences.append(disk if is_unknown else f"{disk}, {costs.source_in_words(estimate.span)}")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
@@ -326,14 +327,20 @@ def _cost_in_words(estimate: Estimate, run_costs: Sequence[Cost | None], slots: 
 
 
 @st.cache_resource(ttl=20, max_entries=50, show_spinner=False)
-def _estimate(root: str, keys: tuple[str, ...], _configs: list[Config]) -> tuple[list[Cost | None], Estimate]:
-    """Return the cost of each config (None if no run of its kind has finished) and of all, cached for 20 s."""
-    run_costs = sweeps.estimate_costs(_configs, select.runs_root())
-    return run_costs, sweeps.total_estimate(_configs, run_costs)
+def _estimate(root: str, keys: tuple[str, ...], _configs: list[Config]) -> tuple[list[Cost | None], Estimate, str]:
+    """Return the cost of each config (None if nothing is known), of all, and their epochs in words; cached for 20 s."""
+    known = time_estimates.costs_now(_configs)
+    run_costs = known.estimate_all(_configs)
+    return run_costs, sweeps.total_estimate(_configs, run_costs), time_estimates.describe_epochs(_configs, known)
 
 
 def _offer_start(sweep: Sweep, draft: _SweepDraft, target: ExecutionTarget) -> None:
-    """Show the button, or what blocks the start."""
+    """Show the button, or what blocks the start; a link to a started sweep of which all runs exist."""
+    new_count = len(sweep.items) - sweep.count("exists")
+    if not new_count and sweeps.was_started(sweep, select.runs_root(), [item.run for item in sweep.items]):
+        link = {"icon": ":material/arrow_forward:", "query_params": {"sweep": sweep.name}, "width": "content"}
+        st.page_link("pages/sweeps.py", label=_ALL_EXIST, **link)
+        return
     if target.errors:
         st.error(escape.markdown(target.blocked_by), icon=":material/block:")
         return
@@ -342,10 +349,9 @@ def _offer_start(sweep: Sweep, draft: _SweepDraft, target: ExecutionTarget) -> N
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
-    new_count = len(sweep.items) - sweep.count("exists")
-    label = f"Start {counted(new_count, 'run')}" if new_count else "Open the sweep (all runs exist)"
-    icon = ":material/rocket_launch:"
-    # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
+    label = f"Start {counted(new_count, 'run')}" if new_count else _ALL_EXIST
+    icon = ":material/rocket_launch:" if new_count else ":material/arrow_forward:"
+    # Not a callback: its arguments would lack a value that was typed just before the click.
     if st.button(label, key="sweep_start", type="primary", icon=icon):
         request_start(draft.request.as_record(), sweep.name, draft.retries, target)
         st.rerun()

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import streamlit as st
 
-from lps.analysis.main_effects import find_reversal, main_effects
 from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
@@ -29,12 +29,14 @@ from lps.ui.forms import form as labels
 from lps.ui.forms import named_list, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import (
+    click_errors,
     data_table,
-    error_toasts,
     escape,
     export_buttons,
     group_differences,
     live_part,
+    notices,
+    run_actions,
     scores,
     select,
     theme,
@@ -65,15 +67,19 @@ class SweepCourse:
     @property
     def states(self) -> Counter:
         """Number of items in each state; "missing" for those without a run."""
-        return Counter(item.state.name if item.state else "missing" for item in self.items)
+        return Counter(item.state.name for item in self.items)
+
+    def items_in(self, *states: str) -> list[Item]:
+        """Return the items in one of these states, by name."""
+        return [item for item in self.items if item.state.name in states]
 
     @property
     def finished_ids(self) -> list[str]:
-        return [item.run.id for item in self.items if item.state and item.state.name == "finished"]
+        return [item.run.id for item in self.items_in("finished")]
 
     @property
     def is_moving(self) -> bool:
-        return any(item.state and item.state.is_moving for item in self.items)
+        return any(item.state.is_moving for item in self.items)
 
     @property
     def is_complete(self) -> bool:
@@ -107,8 +113,8 @@ def read_course(record: SweepRecord) -> SweepCourse:
 
 
 def _show_line(record: SweepRecord) -> None:
-    st.markdown(_describe_request(sweeps.from_record(record.request)), width="stretch")
     st.markdown(_states_in_words(Counter(run.state().name for run in record.runs)), width="content")
+    st.caption(_describe_request(sweeps.from_record(record.request)))
 
 
 def _describe_request(request: SweepSpec | presets.PresetRequest | None) -> str:
@@ -118,10 +124,8 @@ def _describe_request(request: SweepSpec | presets.PresetRequest | None) -> str:
     if request is None:
         return ""
     dataset_names = catalog.dataset_titles()
-    methods, datasets = (
-        map(titles.method_title, request.methods),
-        (dataset_names.get(name, name) for name in request.datasets),
-    )
+    methods = map(titles.method_title, request.methods)
+    datasets = (dataset_names.get(name, name) for name in request.datasets)
     varied = " × ".join(labels.full_label(key) for key in request.varied)
     return escape.markdown(" · ".join(filter(None, [", ".join(methods), ", ".join(datasets), varied])))
 
@@ -146,6 +150,7 @@ def _show_sweep(record: SweepRecord) -> None:
     start_time = datetime.fromtimestamp(record.time, UTC) if record.time else None
     started = f"started {start_time:%Y-%m-%d %H:%M} UTC" if start_time else escape.markdown(record.problem) or _UNKNOWN
     st.caption(" · ".join(filter(None, [_describe_request(sweep_course.request), started])))
+    table.show_split([item.config for item in sweep_course.items])
     live_part.follow_changes(
         lambda: _current_course(record.name),
         lambda sweep_course: sweep_course.is_moving,
@@ -190,27 +195,26 @@ def _show_course(sweep_course: SweepCourse) -> None:
 def _show_answer(sweep_course: SweepCourse, scored: Sequence[Scored]) -> None:
     """Show the largest effects in a sentence, of runs of one method and split, and the link to more about them."""
     if len({(member.config.method, member.split) for member in scored}) == 1:
-        sentences = group_differences.describe_main_effects(main_effects(scored, "novel"), "novel")
-        reversal = group_differences.describe_reversal(find_reversal(scored, "novel"))
-        st.markdown(f"{sentences} {reversal}".rstrip())
+        st.markdown(group_differences.describe_effects(scored, "novel"))
     _link_effects(sweep_course)
 
 
 def finished_scores(sweep_course: SweepCourse) -> list[Scored]:
     """Return the scores of the finished runs."""
-    finished_runs = [item.run for item in sweep_course.items if item.state and item.state.name == "finished"]
-    return scores.score_all(finished_runs, _SCORING)[0]
+    return scores.score_all([item.run for item in sweep_course.items_in("finished")], _SCORING)[0]
 
 
 def _show_progress(sweep_course: SweepCourse) -> None:
     st.progress(completed_share(sweep_course, time.time()), text=_states_in_words(sweep_course.states))
     if sweep_course.is_moving:
         st.caption(remaining_in_words(sweep_course))
+        if sweep_course.states["queued"] and queue.read_switch(select.runs_root()).paused:
+            notices.link_queue()
 
 
 def completed_share(sweep_course: SweepCourse, now: float) -> float:
     """Return the completed share of a sweep: its finished runs, and the completed share of the running ones."""
-    alive = [item for item in sweep_course.items if item.state and item.state.is_alive]
+    alive = [item for item in sweep_course.items if item.state.is_alive]
     known_costs = time_estimates.known_costs().with_running([item.run for item in alive]) if alive else None
     completed = float(sweep_course.states["finished"])
     for item in alive:
@@ -226,16 +230,13 @@ def completed_share(sweep_course: SweepCourse, now: float) -> float:
 
 def remaining_in_words(sweep_course: SweepCourse) -> str:
     """Describe the remaining time, estimated from finished and running runs."""
-    moving = [item for item in sweep_course.items if item.state and item.state.is_moving]
+    moving = [item for item in sweep_course.items if item.state.is_moving]
     if not launcher.has_daemon(select.runs_root()):
         stall_reason = escape.markdown(overview.stall_reason_in_words(select.runs_root()))
         return f"{capitalized(stall_reason)}."
     alive_items = {item.run.id: item for item in moving if item.state.is_alive}
-    known_costs, made_weights, spans = (
-        time_estimates.known_costs().with_running([item.run for item in alive_items.values()]),
-        set(),
-        [],
-    )
+    known_costs = time_estimates.known_costs().with_running([item.run for item in alive_items.values()])
+    made_weights, spans = set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in alive_items):
         if item.run.id in alive_items:
             spans.append(known_costs.time_left(item.run, read_progress(item.run, item.state), time.time()))
@@ -282,31 +283,25 @@ def _wait_in_words(moving: Sequence[Item]) -> str:
 
 def _show_actions(sweep_course: SweepCourse) -> None:
     """Show the buttons that stop active runs and resume interrupted ones."""
-    moving = [
-        item.run for item in sweep_course.items if item.state and item.state.name in ("queued", "starting", "running")
-    ]
+    moving = [item.run for item in sweep_course.items_in("queued", "starting", "running")]
     with st.container(horizontal=True, gap="small"):
         if moving:
             with st.popover(f"Stop all {len(moving)}", icon=":material/stop_circle:"):
                 st.markdown("Running runs save a checkpoint first. You can resume all of them later.")
                 st.button("Stop all", key="sweep_stop", on_click=_change_each, args=(moving, launcher.stop))
         if sweep_course.left and sweep_course.request is not None:
-            button_text = (
-                f"Resume {sweep_course.left}"
-                if sweep_course.states["missing"] < sweep_course.left
-                else f"Start the missing {sweep_course.left}"
-            )
-            if st.button(button_text, key="sweep_resume", icon=":material/play_circle:"):
+            verb = "Resume" if sweep_course.states["missing"] < sweep_course.left else "Start the missing"
+            if st.button(f"{verb} {sweep_course.left}", key="sweep_resume", icon=":material/play_circle:"):
                 form.request_start(
                     sweep_course.request.as_record(), sweep_course.record.name, target=_default_target(sweep_course)
                 )
                 st.rerun()
         elif sweep_course.left:
-            broken = [item.run for item in sweep_course.items if item.state and item.state.name in sweeps.RESUMED]
+            broken = [item.run for item in sweep_course.items_in(*sweeps.RESUMED)]
             st.button(
                 f"Resume {sweep_course.left}", key="sweep_resume", on_click=_change_each, args=(broken, launcher.resume)
             )
-    error_toasts.show_errors("sweep runs")
+    click_errors.show_errors("sweep runs")
 
 
 def _default_target(sweep_course: SweepCourse) -> ExecutionTarget:
@@ -318,39 +313,47 @@ def _default_target(sweep_course: SweepCourse) -> ExecutionTarget:
 def _change_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
     """Apply a change to every existing run, the last first so that none starts in between."""
     folders = {run.folder for run in select.own_runs()}
-    error_toasts.change_each("sweep runs", [run for run in reversed(runs) if run.folder in folders], change)
+    click_errors.change_each("sweep runs", [run for run in reversed(runs) if run.folder in folders], change)
 
 
 def _show_runs(sweep_course: SweepCourse) -> None:
     """Show every run with its state and a link to its page."""
     with st.expander(f"Every run ({len(sweep_course.items)})"):
+        items = sweep_course.items
+        run_column = table.run_column(items)
+        is_finished = [item.state.name == "finished" for item in items]
+        alarms = [notices.list_alarms(item.run) if finished else () for item, finished in zip(items, is_finished)]
         columns = [
-            Column("Run", lambda item: item.label),
-            Column("State", lambda item: item.state.name if item.state else "missing"),
-            Column("Why", lambda item: item.state.reason if item.state else ""),
-            Column("Open", lambda item: f"live?run={item.run.id}" if item.run else None, "link",
-                   help="Opens the run's own page", display_text=r"run=(.*)$"),
+            run_column,
+            Column("State", lambda item: item.state.name, "text", 76),
+            run_actions.open_column("sweep_run_opened", [[item.run.id] if item.run else [] for item in items]),
+            Column("Alarms", [", ".join(alarm.title for alarm in of_run) for of_run in alarms], optional=True),
         ]  # fmt: skip
-        data_table.show_data_table(columns, sweep_course.items, "The runs")
+        data_table.show_data_table(columns, items, "The runs")
+        names_by_text: dict[str, list[str]] = {}
+        for item, name, of_run, finished in zip(items, run_column.cells, alarms, is_finished, strict=True):
+            texts = [f"{alarm.title}: {alarm.words}" for alarm in of_run]
+            if item.state.reason and not finished:
+                texts.append(f"{capitalized(item.state.name)}: {item.state.reason}")
+            for text in texts:
+                names_by_text.setdefault(text, []).append(name)
+        for text, names in names_by_text.items():
+            st.caption(f"**{escape.markdown('; '.join(names))}**  \n{escape.markdown(text)}")
 
 
 def _show_links(sweep_course: SweepCourse) -> None:
     """Show links to the same runs on other pages."""
     finished_ids = sweep_course.finished_ids
-    running_ids = [
-        item.run.id for item in sweep_course.items if item.state and item.state.name in ("running", "starting")
-    ]
+    running_ids = [item.run.id for item in sweep_course.items_in("running", "starting")]
     with st.container(horizontal=True, gap="medium"):
         if finished_ids:
-            st.page_link(
-                "pages/compare.py",
-                label="Compare these runs",
-                icon=":material/balance:",
-                query_params={"run": finished_ids[:_MAX_IN_ADDRESS]},
-                width="content",
-            )
+            st.page_link("pages/compare.py", label="Compare these runs", icon=":material/balance:", width="content",
+                         query_params={"run": finished_ids[:_MAX_IN_ADDRESS]})  # fmt: skip
             if not sweep_course.is_complete:
                 _link_effects(sweep_course)
+        if started_ids := [*finished_ids, *running_ids]:
+            st.page_link("pages/charts.py", label="Charts of these runs", icon=":material/stacked_line_chart:",
+                         width="content", query_params={"run": started_ids[:_MAX_IN_ADDRESS]})  # fmt: skip
         if running_ids:
             st.page_link("pages/live.py", label="Watch running runs", icon=":material/show_chart:", width="content",
                          query_params={"run": running_ids[:8]})  # fmt: skip
@@ -358,15 +361,11 @@ def _show_links(sweep_course: SweepCourse) -> None:
 
 def _link_effects(sweep_course: SweepCourse) -> None:
     """Link to the page Effects with the finished runs, those that will finish, and the first varied setting."""
-    moving_ids = [item.run.id for item in sweep_course.items if item.state and item.state.is_moving]
+    moving_ids = [item.run.id for item in sweep_course.items if item.state.is_moving]
     run_ids = [*sweep_course.finished_ids, *moving_ids][:_MAX_IN_ADDRESS]
-    st.page_link(
-        "pages/effects.py",
-        label="Which setting matters",
-        icon=":material/tune:",
-        query_params=_effects_query(sweep_course) | {"run": run_ids},
-        width="content",
-    )
+    query = _effects_query(sweep_course) | {"run": run_ids}
+    link = {"icon": ":material/tune:", "query_params": query, "width": "content"}
+    st.page_link("pages/effects.py", label="Which setting matters", **link)
 
 
 def _effects_query(sweep_course: SweepCourse) -> dict[str, str]:
@@ -383,34 +382,18 @@ def _effects_query(sweep_course: SweepCourse) -> dict[str, str]:
 
 def _show_downloads(name: str) -> None:
     """Show downloads; their files are made at the click, from the runs finished by then."""
+    report = f"Report ({export_buttons.explain_report()})"
+    about_report = "Table, curves, every run, and the command to repeat it"
     offers = {
-        f"Report ({export_buttons.explain_report()})": (
-            "html",
-            "text/html",
-            ":material/summarize:",
-            "Table, curves, every run, and the command to repeat it",
-        ),
-        "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table, with booktabs"),
-        "Table, CSV": (
-            "csv",
-            "text/csv",
-            ":material/csv:",
-            "One number per row; accuracies from 0 to 1, not in percent",
-        ),
+        "html": (report, ":material/summarize:", about_report),
+        "tex": ("Table, LaTeX", ":material/table:", "The table, with booktabs"),
+        "csv": ("Table, CSV", ":material/csv:", "One number per row; accuracies from 0 to 1, not in percent"),
     }
     stem = "".join(c if c.isalnum() or c in "-_=." else "-" for c in name)
     with st.container(horizontal=True, gap="small"):
-        for label, (kind, mime, icon, about) in offers.items():
-            st.download_button(
-                label,
-                lambda kind=kind: _render_file(name, kind).encode("utf-8", "replace"),
-                file_name=f"{stem}.{kind}",
-                mime=mime,
-                key=f"sweep_{kind}",
-                on_click="ignore",
-                icon=icon,
-                help=about,
-            )
+        for kind, (label, icon, about) in offers.items():
+            make_file = partial(_render_file, name, kind)
+            export_buttons.offer_download(label, make_file, f"{stem}.{kind}", f"sweep_{kind}", icon, about)
 
 
 def _render_file(name: str, kind: str) -> str:
@@ -425,9 +408,6 @@ def _render_file(name: str, kind: str) -> str:
     planned = [item.config for item in sweep_course.items]
     if kind == "csv":
         return table.as_csv(paper_table, scored, planned)
-    caption = (
-        sweep_course.request.command(name)
-        if sweep_course.request
-        else cli_args.format_command("compare", tag=record.tag)
-    )
+    request = sweep_course.request
+    caption = request.command(name) if request else cli_args.format_command("compare", tag=record.tag)
     return table.as_latex(paper_table, scored, planned, caption)

@@ -6,17 +6,34 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import differences, score_tables
+from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import group_tables
 from lps.charts.sweep_charts import figures
 from lps.files import tables
 from lps.settings.config import Config
+from lps.store import titles
 from lps.studies import preset_tables
 from lps.studies.preset_tables import Grid
 from lps.studies.presets import PaperTable
-from lps.ui.shared import escape, group_differences, scores, select, theme
+from lps.studies.sweeps import Item
+from lps.ui.shared import data_table, escape, group_differences, notices, scores, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized
+
+
+def show_split(configs: Sequence[Config]) -> None:
+    """Show the split of the runs, as in the notes on Compare."""
+    if split := score_tables.split_in_words(configs):
+        st.caption(escape.markdown(f"Split of all runs: {split}."))
+
+
+def run_column(items: Sequence[Item]) -> Column:
+    """Return the column of the names of runs, as on Runs, with the meaning of their symbols as help."""
+    names = [titles.name_in_symbols(item.label, item.config) for item in items]
+    symbols = titles.explain_symbols(names, (item.config.method for item in items))
+    return Column("Run", names, "text", data_table.label_width(names), symbols or None)
 
 
 def show_paper_table(name: str, paper_table: PaperTable, scored: Sequence[Scored]) -> None:
@@ -28,7 +45,7 @@ def show_paper_table(name: str, paper_table: PaperTable, scored: Sequence[Scored
         if caption:
             st.markdown(f"**{escape.markdown(caption)}**")
         code = code_of("sweep_curve", name, caption.partition(",")[0], root=select.runs_root().absolute())
-        plot(figure.update_layout(uirevision=caption), f"sweep_curve_{caption}", alt, code=code)
+        plot(figure, f"sweep_curve_{caption}", alt, code=code, view=caption)
 
 
 def show_grid(grid: Grid) -> None:
@@ -71,10 +88,22 @@ def show_groups(scored: Sequence[Scored], planned: Sequence[Config]) -> None:
     """Show the groups of a sweep that is no preset, as on the page Compare. planned: all configs of the sweep."""
     if scored:
         groups = group_tables.sorted_groups(scored, planned)
-        scores.show_table(groups)
+        scores.show_table(groups, [_alarm_column(groups)])
         group_differences.show_differences(groups, "against")
     else:
         st.caption("The table appears when the first run has finished.")
+
+
+def _alarm_column(groups: Sequence[Group]) -> Column:
+    """Return the column of the alarms of each group's runs, which is left out if there are none."""
+    cells = []
+    for group in groups:
+        alarms = [alarm.title for member in group.members for alarm in notices.list_alarms(member.run)]
+        counts = {title: alarms.count(title) for title in dict.fromkeys(alarms)}
+        total = len(group.members)
+        cells.append(", ".join(title + f" ({n} of {total})" * (n < total) for title, n in counts.items()))
+    about = "Alarms at the last epoch, and of how many of the runs. Live explains them for each run"
+    return Column("Alarms", cells, "text", help=about, optional=True)
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
