@@ -103,6 +103,8 @@ def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
     at.query_params.clear()
     at.switch_page("pages/queue.py").run()
     at.switch_page("pages/sweeps.py").run()
+    assert not at.query_params, "the browser still has the path of the queue"
+    at.run()  # as when the browser answers
     assert one(at, "kind") == ["own"] and at.text_input(key="sweep_seeds").value == "5"
     at.text_input(key="sweep_seeds").set_value("0, 1, 2").run()
     at.segmented_control(key="picked_kind").set_value("preset").run()

@@ -14,6 +14,7 @@ def open_default_view(views: SavedViews) -> None:
     """Show the default view if the page is opened without parameters."""
     is_first_run = "find" not in st.session_state  # the box forgets itself when the page is left
     if is_first_run and not st.query_params and (default_view := views.read_views().get(_DEFAULT_VIEW)):
+        url_fields.wait_for_path()
         _open_view(default_view)
 
 

@@ -19,7 +19,7 @@ from streamlit.string_util import validate_material_icon
 from lps.errors import UserError, shorten
 from lps.files.program_location import DASHBOARD
 from lps.ui.server import routing
-from lps.ui.shared import escape, live_part, select, url_fields
+from lps.ui.shared import escape, select, url_fields
 
 FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
@@ -28,8 +28,6 @@ _KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool,
 _OPTIONAL = ("CHARTS", "MENU", "TAB")
 _CARRIED = ("run", "epoch", "find", "hidden", "pin", "protocol", "select")  # parts of the URL that tabs share
 _KEPT_MENUS = ("Analyze",)  # entries that open with the runs that were chosen last; Runs shows the newest ones
-_ARRIVED = "arrived"  # in the session: the name of a page that waits for the browser
-_LAST_PAGE = "last_page"  # in the session: the name of the page that was drawn last
 
 
 @dataclass(frozen=True)
@@ -104,13 +102,12 @@ def run_page(page) -> None:
     """Draw the tabs and the page that `st.navigation` selected; for a broken file, the reason."""
     if page.url_path in _REDIRECTS:
         page.run()
+    url_fields.begin_page()
     url_fields.restore_changes()
     listed = read_entries()
     entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
     if entry.menu in _KEPT_MENUS:
         _keep_address(entry)
-    st.session_state[_LAST_PAGE] = entry.name
-    st.session_state.pop(_ARRIVED, None)
     _show_tabs(entry, _tabs_of_entry(entry, listed))
     if entry.broken:
         st.title(escape.markdown(entry.title))
@@ -125,28 +122,16 @@ def _keep_address(entry: MenuEntry) -> None:
     Another tab of the entry gets the parts that tabs share. Runs that were deleted meanwhile are left out.
     """
     key = f"address of {entry.menu}"
-    if not st.query_params and st.session_state.get(_LAST_PAGE, entry.name) != entry.name:
+    if not st.query_params and url_fields.has_arrived():
         name, address = st.session_state.get(key, ("", {}))
         address = {part: values for part, values in address.items() if name == entry.name or part in _CARRIED}
         if "run" in address:
             existing = {run.id for run in select.all_runs()}
             address["run"] = [run for run in address["run"] if run in existing]
         if address:
-            _wait_for_path(entry)
+            url_fields.wait_for_path()
         st.query_params.from_dict(address)
     st.session_state[key] = entry.name, url_fields.read_address()
-
-
-def _wait_for_path(entry: MenuEntry) -> None:
-    """Draw nothing until the browser answers for the first time: only then does it have the path of the page.
-
-    A query that is set before would be added to the path of the page that was left.
-    """
-    if st.session_state.get(_ARRIVED) != entry.name:
-        st.session_state[_ARRIVED] = entry.name
-        answers = iter([False])
-        live_part.wait_for_end(lambda: next(answers, True), lambda has_answered: not has_answered, 0.1)
-        st.stop()
 
 
 def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
