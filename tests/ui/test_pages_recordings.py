@@ -434,3 +434,11 @@ def test_a_race_that_has_no_epoch_yet_leads_to_a_recorded_one(root):
     page.button("recorded_race").click().run()
     assert page.query_params["run"] == [LPS, named("LPS without margin").id]
     assert "recorded_race" not in [button.key for button in page.button]
+
+
+def test_a_copy_of_a_recorded_run_says_that_its_pictures_are_not_here():
+    recorded = [run for run in recorded_runs() if run.config().dataset == "arrays"]
+    at = visit("launch", clone=recorded[0].id)
+    assert "comes without its pictures" in at.warning[0].value and "npz file" in at.warning[0].value
+    others = [run for run in recorded_runs() if run.config().dataset == "digits"]
+    assert not visit("launch", clone=others[0].id).warning

@@ -20,6 +20,7 @@ from lps.settings.catalog import MethodInfo
 from lps.settings.config import parameters, recipe
 from lps.settings.parameters import Parameter, text_of
 from lps.store import titles
+from lps.store.runs import Run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
 from lps.ui.shared import escape, select, url_fields
@@ -342,9 +343,18 @@ def _draft_from_query() -> tuple[Draft, list[str]]:
         name, changes = run.meta()["name"], query.get("set", [])
         if titles.is_of_sweep(name, run.config()) and any(change.startswith("seed=") for change in changes):
             name = ""  # it names the other seed
-        return form.change_settings(form.draft_from_config(run.config(), name), changes)
+        draft, problems = form.change_settings(form.draft_from_config(run.config(), name), changes)
+        return draft, [*_missing_data(run), *problems]
     except UserError as error:
         return Draft(), [f"This run cannot be copied. {form.error_sentence(error)}"]
+
+
+def _missing_data(run: Run) -> list[str]:
+    """Return a sentence if a recording does not tell where its data set was, nothing otherwise."""
+    info = catalog.dataset_info(run.config().dataset)
+    if not run.is_recorded or not info.path or run.config().dataset_path is not None:
+        return []
+    return [f"This recorded run comes without its pictures. To train on your own copy, enter it in “{info.path}”."]
 
 
 # ---------------------------------------------------------------------------------------------------- of many runs
