@@ -207,7 +207,7 @@ MARKDOWN = {
     "link_button", "download_button", "text_input", "selectbox", "multiselect", "pills", "segmented_control",
     "progress", "spinner", "status", "dialog", "form_submit_button", "menu_button",
 }  # fmt: skip
-ESCAPES = {"escape.markdown"}
+ESCAPES = {"escape.markdown", "escape.sentence"}
 OURS = {  # words of the program under such a name
     "ui/story/page.py: st.markdown: title",
     "ui/live/sections.py: st.markdown: title",

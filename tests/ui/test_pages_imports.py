@@ -107,15 +107,15 @@ def test_what_the_command_refuses_the_page_refuses_in_the_same_words(root, origi
     assert main(["import", str(path), "--runs", str(tmp_path / "other")]) == 2
     sentence = capsys.readouterr().err.strip().partition(f"lps: {str(path)!r}: ")[2]
     at = ask(open_dialog(), path)
-    assert sentence and words(at.error) == [sentence]
+    assert sentence and words(at.error) == [f"{sentence}."]
     assert list_runs(root) == [] and left_behind(root) == []
 
 
 def test_nothing_and_two_things_are_asked_about(root, original, archive):
     at = ask(open_dialog())
-    assert words(at.error) == ["import: choose an archive or enter a path"]
+    assert words(at.error) == ["import: choose an archive or enter a path."]
     at = ask(at, archive, str(original.folder))
-    assert words(at.error) == ["import: choose an archive or enter a path, not both"] and not list_runs(root)
+    assert words(at.error) == ["import: choose an archive or enter a path, not both."] and not list_runs(root)
 
 
 def test_a_second_click_says_the_same(root, archive, monkeypatch):

@@ -132,7 +132,7 @@ def _select_runs(find: str) -> _BoardRuns:
     try:
         matching = run_filter.select_runs(entries, find)
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
+        st.error(escape.sentence(error), icon=":material/filter_alt_off:")
         matching = entries
     entries = [entry for entry in matching if entry.config is not None]
     if len(entries) > MAX_RUNS:

@@ -124,7 +124,7 @@ def _show_written_folder(view: PredictionView) -> None:
     if run != view.run.id:
         return
     if error:
-        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+        st.error(escape.sentence(error), icon=":material/error:")
     elif folder:
         st.caption("This folder was written. It also contains the table labels.csv:")
         st.code(folder, language=None, wrap_lines=True)

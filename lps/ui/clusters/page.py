@@ -63,7 +63,7 @@ def _show_clusters(runs: list[Run]) -> None:
         view = predictions.read_view(run, epoch)
         entries = naming.read_entries(run)
     except UserError as error:
-        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        st.error(escape.sentence(error), icon=":material/broken_image:")
         return
     names.show_notices(view, entries)
     cluster = _chosen_cluster(view)

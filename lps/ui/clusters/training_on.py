@@ -184,7 +184,7 @@ def _start_run(planned: TrainingPlan) -> None:
         submit.check_configs([planned.config], check_start=start_check.check_start_in_subprocess)
         run = continued_training.start_continued_training(planned, select.runs_root(), token=st.session_state[_VISIT])
     except (UserError, OSError) as error:
-        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+        st.error(escape.sentence(error), icon=":material/error:")
     else:
         routing.turn_to("live", run=run.id)
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.ui.shared import click_errors, page_head, url_fields
-from lps.ui.shared.escape import markdown
+from lps.ui.shared.escape import markdown, sentence
 
 _FEW = 3  # listed above the form; the older ones are folded away
 
@@ -45,7 +45,7 @@ def show_list(
     try:
         draw_form()
     except UserError as error:
-        st.error(markdown(str(error)), icon=":material/extension_off:")
+        st.error(sentence(error), icon=":material/extension_off:")
         return
     if not items:
         st.caption(f"No {noun} has been started yet.")

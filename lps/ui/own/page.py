@@ -117,7 +117,7 @@ def _config_for_checks(folder: Path) -> Config | None:
     """Return the settings for the first look at the pictures, before the number of novel classes is known."""
     reading = form.read_draft(draft_for_folder(folder, 1))
     if reading.errors:
-        st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
+        st.error(escape.sentence(form.blocked_by(reading.errors)), icon=":material/error:")
     return background_jobs.config_of_job(reading.configs[0]) if reading.configs else None
 
 

@@ -41,7 +41,7 @@ def ask_name(
         **options,
     )
     if is_refused:
-        st.error(escape.markdown(f"{reason}."), icon=":material/error:")
+        st.error(escape.sentence(reason), icon=":material/error:")
         other = naming.cluster_with_name(text, cluster, view.decisions, view.defaults)
         if merge is not None and other in view.ids:
             label = escape.markdown(f"Merge with {view.title(other)}")

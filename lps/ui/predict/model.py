@@ -32,7 +32,7 @@ def show_model_export(run: Run) -> None:
         background_work.wait_for_work(path, "This takes about a minute and continues if you leave this page.")
     else:
         if job.state == "failed":
-            st.error(escape.markdown(f"{job.message.removeprefix('lps: ')}."), icon=":material/error:")
+            st.error(escape.sentence(job.message.removeprefix("lps: ")), icon=":material/error:")
         st.button(
             "Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin_export, args=(run,)
         )

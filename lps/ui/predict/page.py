@@ -118,7 +118,7 @@ def _close_folder() -> None:
 def _offer_prediction(run: Run, folder: Path, job: detached_jobs.JobState) -> None:
     """Show the button that starts the prediction, and how the last one ended."""
     if job.state == "failed":
-        st.error(escape.markdown(f"{job.message.removeprefix('lps: ')}."), icon=":material/error:")
+        st.error(escape.sentence(job.message.removeprefix("lps: ")), icon=":material/error:")
     elif job.state == "cancelled":
         st.caption("The prediction was cancelled.")
     was_predicted = st.session_state.get(_NEWEST_RESULT) == (run.id, str(folder))
@@ -138,7 +138,7 @@ def _show_predictions(run: Run, folder: Path, path: Path) -> None:
     try:
         predictions = _load_predictions(str(path), fingerprint(path))
     except UserError as error:
-        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        st.error(escape.sentence(error), icon=":material/broken_image:")
         repeat = {"on_click": _repeat_prediction, "args": (run, folder)}
         st.button("Predict again", icon=":material/refresh:", key="predict_again", **repeat)
         return

@@ -52,7 +52,7 @@ def _show_projection(runs: list[Run]) -> None:
         table = points.read_points(run, epoch, method)
         colors = None if table is None else coloring.color_points(run, epoch, table, color_by, theme.current_palette())
     except UserError as error:
-        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        st.error(escape.sentence(error), icon=":material/broken_image:")
         return
     if table is None:
         _show_computation(run, method, epoch)

@@ -54,7 +54,7 @@ def find_fitting_ids(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | 
 def show_selection(run: Run, epoch: int, table: pd.DataFrame, selected: np.ndarray) -> None:
     """Show the images `selected` (ids) of `table` (of `points.read_points`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
-        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+        st.error(escape.sentence(error), icon=":material/error:")
     rows, say = table[table["image"].isin(selected)], nouns.of(run)
     if rows.empty:
         if filters.requested_conditions() and not error:

@@ -39,7 +39,7 @@ def main() -> None:
     try:
         snapshot = _read_snapshot()
     except UserError as error:  # LPS_CPU_SLOTS is no number
-        st.error(escape.markdown(str(error)), icon=":material/block:")
+        st.error(escape.sentence(error), icon=":material/block:")
         return
     live_part.follow_changes(_read_snapshot, _is_moving, _show_queue, _TICK_S, snapshot)
 

@@ -47,7 +47,7 @@ def _show_review(runs: list[Run]) -> None:
             epoch = epoch_choice.pick_epoch("review", run, stored, max(named, default=stored[-1]))
         desk = review_desk.desk_of(run, epoch)
     except UserError as error:
-        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        st.error(escape.sentence(error), icon=":material/broken_image:")
         return
     about = {
         "address": review_desk.address_of_desk(run, epoch),

@@ -49,7 +49,7 @@ def _ask_import() -> None:
             with st.spinner("Checking and copying"):
                 imported = import_archive(upload, path.strip(), data.strip())
         except (UserError, OSError) as error:
-            st.error(escape.markdown(str(error)), icon=":material/error:")
+            st.error(escape.sentence(error), icon=":material/error:")
         else:
             _store_outcome(imported)
             st.rerun()

@@ -62,7 +62,7 @@ def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunR
     try:
         entries = run_filters.filter_entries(all_entries, filters)
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
+        st.error(escape.sentence(error), icon=":material/filter_alt_off:")
         entries = run_filters.filter_entries(all_entries, replace(filters, filter_text=""))
     if not entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")

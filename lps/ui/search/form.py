@@ -77,7 +77,7 @@ def show_search_form() -> None:
         request = core_sharing.search_on_cores(request, select.runs_root(), settings, bool(name))
         search.check_request(request)
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/edit_off:")
+        st.error(escape.sentence(error), icon=":material/edit_off:")
         return
     settings += [] if "threads" in fixed or request.base.threads is None else ["threads=1"]
     _offer_start(request, _search_command(request, settings))

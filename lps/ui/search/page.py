@@ -100,7 +100,7 @@ def _read_result(entry: Search) -> SearchResult | None:
     try:
         return search_results.read_results(entry, with_importance=False)
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/error:")
+        st.error(escape.sentence(error), icon=":material/error:")
         return None
 
 

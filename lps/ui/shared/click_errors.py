@@ -33,7 +33,7 @@ def try_change(change: Callable[[], object]) -> None:
     try:
         change()
     except (UserError, OSError) as error:
-        st.error(escape.markdown(str(error)))
+        st.error(escape.sentence(error))
     else:
         st.rerun()
 
@@ -41,7 +41,7 @@ def try_change(change: Callable[[], object]) -> None:
 def show_errors(area: str, icon: str = ":material/error:") -> None:
     """Show the stored errors of an area, each once."""
     for message in dict.fromkeys(st.session_state.pop(f"refused {area}", [])):
-        st.error(escape.markdown(message), icon=icon)
+        st.error(escape.sentence(message), icon=icon)
 
 
 @contextmanager
@@ -50,4 +50,4 @@ def toast_errors() -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as error:
-        st.toast(escape.markdown(str(error)), icon=":material/error:")
+        st.toast(escape.sentence(error), icon=":material/error:")

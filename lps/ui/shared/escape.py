@@ -12,3 +12,8 @@ def markdown(text: str) -> str:
     """Escape `text` so that markdown shows exactly these characters: no links, images, formulas or icons."""
     line = " ".join(str(text).split())
     return _PUNCTUATION.sub(r"\\\1", _REPLACED.sub(WORD_JOINER, line))
+
+
+def sentence(error: Exception | str) -> str:
+    """Return the text of an error as a sentence with one period, escaped like `markdown`."""
+    return markdown(str(error).rstrip(".") + ".")

@@ -78,7 +78,7 @@ def show_sweep_form() -> None:
     url_fields.remember_address("sweep_name")
     if draft.request is None:
         key, reason = next(iter(draft.errors.items()))
-        st.error(escape.markdown(f"{key}: {reason}"), icon=":material/edit_off:")
+        st.error(escape.sentence(f"{key}: {reason}"), icon=":material/edit_off:")
         return
     _show_preview(draft)
 
@@ -223,7 +223,7 @@ def _show_target() -> None:
     try:
         slots = run_slots.chosen_cpu_slots(select.runs_root())
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/error:")
+        st.error(escape.sentence(error), icon=":material/error:")
         return
     slots_text = f"{counted(slots, 'run')} at a time" if slots else "as many runs at a time as there are free cores"
     st.caption(
@@ -342,12 +342,12 @@ def _offer_start(sweep: Sweep, draft: _SweepDraft, target: ExecutionTarget) -> N
         st.page_link("pages/sweeps.py", label=_ALL_EXIST, **link)
         return
     if target.errors:
-        st.error(escape.markdown(target.blocked_by), icon=":material/block:")
+        st.error(escape.sentence(target.blocked_by), icon=":material/block:")
         return
     try:
         sweeps.check_sweep([item.config for item in sweep.items], target.is_here)
     except UserError as error:
-        st.error(escape.markdown(str(error)), icon=":material/block:")
+        st.error(escape.sentence(error), icon=":material/block:")
         return
     label = f"Start {counted(new_count, 'run')}" if new_count else _ALL_EXIST
     icon = ":material/rocket_launch:" if new_count else ":material/arrow_forward:"
