@@ -149,11 +149,12 @@ function raceLast(run, group) {
   return run[group].findLast((x) => x != null);
 }
 
-// The gap of every run at the end, in one line.
-function raceGaps(race) {
-  const gap = (run) => racePoints(raceLast(run, "seen"), raceLast(run, "novel")).toFixed(1).replace("-", "−");
+// Novel accuracy and gap of every run at the end, in one line.
+function raceEnd(race) {
+  const gaps = race.runs.map((run) => racePoints(raceLast(run, "seen"), raceLast(run, "novel")).toFixed(1).replace("-", "−"));
   const name = (run) => (race.runs.length > 2 ? run.letter : `${run.letter} (${run.title})`);
-  return `Gap at the end: ${race.runs.map((run) => `${gap(run)} points for ${name(run)}`).join(", ")}.`;
+  const novel = race.runs.map((run) => `${name(run)} ${racePercent(raceLast(run, "novel"))}`);
+  return `Novel accuracy at the end: ${novel.join(", ")}. Gap: ${gaps.join(", ")} points.`;
 }
 
 // The rest of what a race has come to.
@@ -370,14 +371,17 @@ function raceBarText(race, run, now, width, x, isTaken) {
 }
 
 // The estimated class distribution as bars, the brake that presses on them from above, and KL as a distance. At the
-// end the brake presses little: the whole course takes its place.
+// end the brake presses little: the whole course takes its place, and that of the bars in a low picture.
 function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   const { pen, width: w, height: h, colors, unit } = canvas;
   pen.clearRect(0, 0, w, h);
   const count = race.classes.names.length, seen = race.classes.seen;
   const small = Math.max(12, 0.9 * unit), distance = 1.6 * small;
   const floor = h - distance - 1.35 * small;
-  const above = isOver && (run.seen || run.novel) ? 0.55 * floor : 0, room = floor - 2 - above;
+  const hasCourse = isOver && (run.seen || run.novel);
+  canvas.hasBars = !hasCourse || floor > 9 * small;
+  if (!canvas.hasBars) return raceDrawCourse(canvas, race, course, run, h);
+  const above = hasCourse ? 0.55 * floor : 0, room = floor - 2 - above;
   const place = (k) => raceBarAt(race, w, k);
   const wide = Math.max(1, (w / (count + 1)) * (count > 60 ? 1 : 0.8));
   const high = (share) => ((above ? 0.85 : 0.6) * room * share) / (isTaken ? course.taken : course.share);
@@ -493,7 +497,8 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {}, sav
       const bars = lane.querySelector(".race-side .race-canvas");
       bars.addEventListener("pointermove", ({ offsetX }) => {
         const now = raceReading(race, course, race.runs.indexOf(run), lastMoment(), false, isTaken);
-        bars.title = raceBarText(race, run, now, bars.clientWidth, offsetX, isTaken);
+        const { hasBars } = lanes[race.runs.indexOf(run)].canvases[1];
+        bars.title = hasBars ? raceBarText(race, run, now, bars.clientWidth, offsetX, isTaken) : "";
       });
       lanesRoot.append(lane);
       const texts = Object.fromEntries([...lane.querySelectorAll("[data-of]")].map((one) => [one.dataset.of, one]));
@@ -590,10 +595,10 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {}, sav
     const at = lastMoment(), i = Math.ceil(at - 1e-9), whole = at === i;
     put(find(".race-epoch b"), String(race.epochs[i]));
     const planned = Math.max(...race.runs.map((run) => (run.is_over ? run.last : run.planned)));
-    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % done`);
+    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % of this epoch`);
     const said = race.marks.filter((mark) => mark.epoch <= race.epochs[whole ? i : i - 1]).at(-1);
     const isEnd = at === course.last && raceIsDecided(race);
-    put(find(".race-news"), isEnd ? raceGaps(race) : said ? `${race.runs[said.run].letter}: ${said.words}` : "");
+    put(find(".race-news"), isEnd ? raceEnd(race) : said ? `${race.runs[said.run].letter}: ${said.words}` : "");
     put(find(".race-notes summary"), `${isEnd ? "The result in detail, and how" : "How"} to read the race`);
     put(find(".race-outcome"), isEnd ? raceOutcome(race) : "");
     race.runs.forEach((run, number) => writeLane(lanes[number].texts, run, number, raceReading(race, course, number, at, false)));
@@ -625,7 +630,6 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {}, sav
     if (run.margins) words = seen === null ? "margin" : `margin ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
     if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "margin off";
-    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? words : `${run.method} has no margin and estimates no class shares`}; the bars show how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means: ${run.priors ? "the shares equal the prior" : "all shares are equal"}`;
@@ -777,6 +781,10 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {}, sav
   }, { signal });
   input.addEventListener("input", () => rest(course.moments[input.value]), { signal });
   document.addEventListener("keydown", press, { signal });
+  document.addEventListener("fullscreenchange", () => {
+    const isFull = root.matches(":fullscreen");
+    put(find("[data-do=full] span"), isFull ? "Leave full screen" : "Full screen");
+  }, { signal });
   const resized = new ResizeObserver(() => measure());
   const changed = () => measure();
   dark.addEventListener("change", changed, { signal });

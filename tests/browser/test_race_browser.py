@@ -353,10 +353,11 @@ def test_the_end_is_told_in_one_line_and_in_detail_in_a_fold(open_file, runs):
     rows_top = page.locator(".race-lanes").bounding_box()["y"]
     assert page.text_content(".race-outcome") == ""
     page.keyboard.press("End")
-    gaps = [readings(page, lane)["gap"] for lane in (0, 1)]
+    gaps, novel = ([readings(page, lane)[name] for lane in (0, 1)] for name in ("gap", "novel"))
     titles = [run["title"] for run in race_data.race_of_runs(runs)["runs"]]
     assert page.inner_text(".race-news") == (
-        f"Gap at the end: {gaps[0]} points for A ({titles[0]}), {gaps[1]} points for B ({titles[1]})."
+        f"Novel accuracy at the end: A ({titles[0]}) {novel[0]}, B ({titles[1]}) {novel[1]}. "
+        f"Gap: {gaps[0]}, {gaps[1]} points."
     )
     assert page.locator(".race-lanes").bounding_box()["y"] == rows_top
     page.click(".race-notes summary")

@@ -109,7 +109,7 @@ def _describe_thresholds(now: dict[str, float], time_text: str) -> str:
     if now["novel"] < now["seen"]:
         text += (
             "The model has no labels of novel classes, so it is less sure of them. With one threshold for all "
-            "classes, hardly any novel guess would reach it. The thresholds rise as the guesses get better."
+            "classes, hardly any novel guess would reach it. Its threshold rises as the guesses get better."
         )
     return text
 

@@ -51,7 +51,7 @@ _ABOUT = (  # 95 %: as in the recorded study
     "their ids, novel by the best matching, on the unlabeled images). What is not: the features, 16 principal "
     "components of the app's SimCLR start, stay as they are; noise on them stands for changed pictures; 120 steps of "
     "64 pictures at one learning rate. A recorded run trains the whole network for 280 steps of 128 with changed "
-    "pictures, and its learning rate falls. So compare directions, not digits after the comma. Over 10 splits that "
+    "pictures, and its learning rate falls. So compare directions, not single points. Over 10 splits that "
     "nothing here was chosen on, C = 10 against no margin: 83 % against 71 % of the novel pictures with an entropy "
     "weight of 0.25 (3 to 20 points more, 95 % interval), 77 % against 67 % without the entropy term (1 to 20 more), "
     "87 % against 86 % with a weight of 1 (8 fewer to 10 more: not distinguishable). With 2 novel classes, or with τ "
@@ -98,7 +98,7 @@ def _render_html() -> str:
 <span class="lps-plane-quiet lps-whatif-step"></span></div>
 <p class="lps-whatif-said" aria-live="polite">Your browser trains twice: without the margin, then with these values.</p>
 </div><div class="lps-whatif-charts">
-{_render_chart("shares", "Accuracy, %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
+{_render_chart("shares", "Accuracy, %", ("seen", "novel"), ("100", "50", "0"), {})}
 {_render_chart("kl", "KL: how uneven the guesses are", ("kl",), ("1", "0.5", "0"), {"kl": "KL"})}
 <div class="lps-plane-quiet lps-whatif-steps"><span>step 0</span><span></span></div>
 </div></div>

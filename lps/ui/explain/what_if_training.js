@@ -29,7 +29,7 @@ function note(training) {
   const { seen, novel } = judge(training.model, training.world, training.settings);
   const { kls } = training;
   const kl = kls.length ? kls.reduce((a, b) => a + b, 0) / kls.length : null; // nothing is believed before the first step
-  training.points.push({ step: training.done, seen, novel, gap: seen - novel, kl });
+  training.points.push({ step: training.done, seen, novel, kl });
   training.kls = [];
 }
 

@@ -417,8 +417,8 @@ def _typical_frames(scene: Scene, run: Run, max_images: int = 5) -> list[tuple[s
 def _tell_next(scene: Scene) -> str:
     return (
         "Now you know what happens when a model meets classes without labels. Try it yourself. Every run in this "
-        "story took minutes on an ordinary computer. The links below open a page for each idea; the forms are already "
-        "filled in."
+        "story was trained on an ordinary computer without a graphics card. Each link opens a page for one idea; the "
+        "forms are already filled in."
     )
 
 
@@ -426,8 +426,9 @@ def _note_comparing(scene: Scene) -> str:
     weight = demo.SETTINGS["entropy_weight"]
     return (
         "The first two links repeat the recorded LPS run with one changed setting. Like the demo on Home, they use "
-        f"an entropy weight of {weight:g}. You can compare your run with *LPS (recorded)* on the pages Race and "
-        "Compare. One run may be luck. To check this, enter several seeds in the form; each seed starts one run."
+        f"an entropy weight of {weight:g}. You can compare your run with *LPS (recorded)* on Race and on "
+        "Compare (under Analyze). One run may be luck. To check this, enter several seeds in the form; each seed "
+        "starts one run."
     )
 
 
