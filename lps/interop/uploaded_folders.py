@@ -35,11 +35,15 @@ _UNNAMED = "pictures"
 
 @dataclass(frozen=True)
 class StoredPictures:
-    """Stored pictures: their folder, their number, and the names of the files that were left out."""
+    """Stored pictures.
+
+    folder: has another name than `asked_name` if that was taken. left_out: names of the files that were left out.
+    """
 
     folder: Path
     pictures: int
     left_out: tuple[str, ...]
+    asked_name: str
 
 
 def home_folder() -> Path:
@@ -73,6 +77,19 @@ def folders(parent: Path | None = None) -> list[Path]:
         return sorted(stored, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return []
+
+
+def delete_upload(path: Path) -> None:
+    """Delete a stored folder or file of vectors for good; raises `UserError` if it is none of this program's."""
+    if path not in [*folders(), *folders(home_of_new())]:
+        raise UserError("pictures", f"{shorten(str(path))} is not an upload of this program, or was deleted already")
+    with as_user_error("pictures", f"{shorten(str(path))} cannot be deleted"):
+        hidden_path = path.with_name(
+            f".{path.name}-{os.urandom(4).hex()}.tmp"
+        )  # the next upload removes what a crash leaves
+        disk.rename(path, hidden_path)
+        disk.sync_folder(path.parent)
+        hidden_path.unlink() if hidden_path.is_file() else disk.remove_folder(hidden_path)
 
 
 def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
@@ -124,10 +141,11 @@ def _store(files: Iterable[UntrustedFile], name: str, parent: Path) -> StoredPic
             if not pictures:
                 files_in_words = counted(len(left_out), "file")
                 raise UserError("pictures", f"{files_in_words}, none of which is a picture of a known format")
-            target = free_path(parent, folder_name(name) if name else _UNNAMED)
+            asked_name = folder_name(name) if name else _UNNAMED
+            target = free_path(parent, asked_name)
             disk.rename(_class_root(draft), target)
             disk.sync_folder(parent)
-    return StoredPictures(target, pictures, left_out)
+    return StoredPictures(target, pictures, left_out, asked_name)
 
 
 def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, tuple[str, ...]]:

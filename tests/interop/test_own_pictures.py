@@ -59,6 +59,20 @@ def test_an_archive_becomes_a_data_set(tmp_path, kept, below):
     assert [path.name for path in kept.iterdir()] == ["zoo"]
     again = uploaded_folders.keep_archive(archive(tmp_path / "zoo.zip", members))
     assert again.folder == kept / "zoo-2" and set(uploaded_folders.folders()) == {kept / "zoo", kept / "zoo-2"}
+    assert (found.asked_name, again.asked_name) == ("zoo", "zoo")
+
+
+def test_an_upload_is_deleted_and_nothing_else(tmp_path, kept):
+    stored = uploaded_folders.keep_archive(archive(tmp_path / "zoo.zip", ANIMALS)).folder
+    other = tmp_path / "mine"
+    other.mkdir()
+    for path in (other, kept, stored / "cat", kept / ".." / "mine"):
+        with pytest.raises(UserError, match="not an upload"):
+            uploaded_folders.delete_upload(path)
+    uploaded_folders.delete_upload(stored)
+    assert list(kept.iterdir()) == [] and other.is_dir()
+    with pytest.raises(UserError, match="deleted already"):
+        uploaded_folders.delete_upload(stored)
 
 
 def test_a_folder_of_the_browser_keeps_its_name(kept):

@@ -1,6 +1,7 @@
 """The page Add pictures: ways to bring them, what is there, the suggested number, and the start."""
 
 import io
+import json
 import shutil
 import zipfile
 
@@ -177,6 +178,29 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
     assert button(at, "my_shapes") and "Earlier uploads" in words_of(at)
     at.file_uploader(key="own_zip_1").upload("no.zip", b"PK nothing", "application/zip").run()
     assert not at.exception and "damaged or not an archive" in words_of(at)
+
+
+def test_an_earlier_upload_can_be_deleted_and_says_which_runs_use_it(root, tmp_path):
+    kept = drawn_pictures.make(tmp_path / "kept" / "shapes", each=4, sorted_each=2)
+    make_run(root[0], epochs=1).config()
+    launched = make_run(root[0], epochs=1)
+    config = json.loads((launched.folder / "config.json").read_text())
+    (launched.folder / "config.json").write_text(json.dumps(config | {"dataset": "folder", "dataset.path": str(kept)}))
+    at = visit("own")
+    button(at, "Delete shapes").click().run()
+    assert "1 run uses it" in words_of(at)
+    at.button(key="delete_upload").click()  # the whole page is drawn, and the dialog has to be asked for again
+    button(at, "Delete shapes").click().run()
+    assert not at.exception and not kept.exists() and "Earlier uploads" not in words_of(at)
+
+
+def test_a_folder_without_classes_leads_to_predict(tmp_path):
+    kept = tmp_path / "kept" / "new"
+    kept.mkdir(parents=True)
+    (kept / "1.png").write_bytes(b"x")
+    at = visit("own", folder=str(kept))
+    assert "'new'" not in words_of(at) and "new has no classes" in words_of(at).replace("\\", "")
+    assert "Sort these pictures with a trained model" in [link.proto.label for link in at.get("page_link")]
 
 
 def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path):

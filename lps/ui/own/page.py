@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from lps.data.class_shares import ADVISED, advise_prior
+from lps.datasets import quoted
 from lps.datasets.readers.item_pictures import SIDE
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import is_vector_file
@@ -57,7 +58,11 @@ def main() -> None:
         folder = uploaded_folders.folder(text)
         folder_preview = preview.scan_folder(folder)
     except UserError as error:
-        st.warning(escape.markdown(f"{form.error_sentence(error)}."), icon=":material/folder_off:")
+        reason = form.error_sentence(error).replace(quoted(text), Path(text).name)
+        st.warning(escape.sentence(reason), icon=":material/folder_off:")
+        if error.name == "dataset.path":  # such as a folder of new pictures
+            label = "Sort these pictures with a trained model"
+            st.page_link("pages/predict.py", label=label, icon=":material/category:")
         upload.show_upload(_open_folder)
         return
     _show_folder(folder, folder_preview)

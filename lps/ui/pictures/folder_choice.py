@@ -7,9 +7,10 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.files import browsable_folders
+from lps.interop import uploaded_folders
 from lps.interop.uploaded_folders import MAX_BYTES, MAX_PICTURES, StoredPictures
 from lps.ui.server import uploads
-from lps.ui.shared import click_errors, escape
+from lps.ui.shared import click_errors, escape, select
 from lps.wording import counted, data_size, first_of
 
 _MAX_NAMED = 3  # files left out whose names are said
@@ -44,6 +45,27 @@ def show_folder_choice(
                 key = f"{name}_again:{folder.name}"
                 st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=key,
                           on_click=choose, args=(folder,))  # fmt: skip
+            with st.popover("Delete", icon=":material/delete:", type="tertiary"):
+                for folder in earlier:
+                    label, key = f"Delete {escape.markdown(folder.name)}", f"{name}_delete:{folder.name}"
+                    if st.button(label, key=key, type="tertiary"):
+                        _ask_delete(folder)
+
+
+@st.dialog("Delete an upload")
+def _ask_delete(folder: Path) -> None:
+    """Delete an upload for good after a question that says how many runs use it."""
+    configs = [config for run in select.own_runs() if (config := run.config_if_readable())]
+    used = sum(config.dataset_path == str(folder) for config in configs)
+    st.markdown(f"**{escape.markdown(folder.name)}** is deleted from the server for good; your own copy stays.")
+    if used:
+        verb = "uses" if used == 1 else "use"
+        st.markdown(
+            f":material/warning: {counted(used, 'run')} {verb} it. They keep their results, but their pictures can no "
+            "longer be shown, and they cannot be trained again."
+        )
+    if st.button("Delete", type="primary", icon=":material/delete:", key="delete_upload"):
+        click_errors.try_change(lambda: uploaded_folders.delete_upload(folder))
 
 
 def uploader_number(name: str) -> int:
@@ -137,5 +159,10 @@ def announce_upload(arrived: StoredPictures) -> Path:
     if arrived.left_out:
         names = escape.markdown(first_of(arrived.left_out, _MAX_NAMED))
         left_out_text = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
-    st.toast(f"{counted(arrived.pictures, 'picture')} saved{left_out_text}.", icon=":material/check_circle:")
+    saved_text = f"{counted(arrived.pictures, 'picture')} saved"
+    if arrived.folder.name != arrived.asked_name:
+        saved_text += (
+            f" as {escape.markdown(arrived.folder.name)}, because {escape.markdown(arrived.asked_name)} exists"
+        )
+    st.toast(f"{saved_text}{left_out_text}.", icon=":material/check_circle:")
     return arrived.folder
