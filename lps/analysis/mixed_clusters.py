@@ -63,6 +63,15 @@ def split_points(points: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(order)[labels]
 
 
+def keep_in_first(parts: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
+    """Return the parts int (m,) with all kept rows in part 0, which is the part with most of them."""
+    if not is_kept.any():
+        return parts
+    first = np.bincount(parts[is_kept]).argmax()
+    swapped = np.where(parts == first, 0, np.where(parts == 0, first, parts))
+    return np.where(is_kept, 0, swapped)
+
+
 def spread_over(features: np.ndarray, count: int) -> np.ndarray:
     """Return at most `count` rows of features (m, d), evenly spaced from the most typical to the least typical one.
 

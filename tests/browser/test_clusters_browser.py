@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from lps.analysis import naming
 from lps.datasets import Images
@@ -151,3 +152,13 @@ def test_images_like_the_chosen_ones_come_into_sight_and_are_all_ticked(run, ope
     assert found.count() == page.locator(".st-key-similar_images .lps-sheet-chosen").count() == 34
     found.nth(3).locator(".lps-sheet-mark").click()
     page.get_by_text("Move 33 chosen images to").wait_for()
+    ticked = page.locator(".st-key-similar_images .lps-sheet-chosen")
+    page.get_by_role("button", name="Choose none").click()
+    expect(ticked).to_have_count(0)
+    found.nth(5).locator(".lps-sheet-mark").click()
+    page.get_by_text("Move 1 chosen image to").wait_for()
+    page.get_by_role("button", name="Choose none").click()
+    expect(ticked).to_have_count(0)
+    page.get_by_role("button", name="Choose all").click()
+    page.get_by_text("Move 34 chosen images to").wait_for()
+    expect(ticked).to_have_count(34)

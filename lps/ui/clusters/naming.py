@@ -105,8 +105,12 @@ def show_naming(
     entries: Sequence[Mapping],
     cluster: int,
     ticked: tuple[int, ...],
+    where_to_choose: str = "",
 ) -> None:
-    """Show the controls of a cluster: name, merge, reject, split, move images, undo."""
+    """Show the controls of a cluster: name, merge, reject, split, move images, undo.
+
+    where_to_choose: where images are chosen while others replace those of the cluster.
+    """
     if view.run.is_recorded:
         _show_flags(view, cluster)
         run_actions.offer_copy(view.run, "name clusters")
@@ -120,7 +124,7 @@ def show_naming(
         naming_wizard.find_name_field(cluster, is_in_turn)
     _show_flags(view, cluster)  # not above the name, whose field would move from cluster to cluster
     _ask_merge(view, cluster, version=len(entries))
-    _show_verdicts(view, cluster, ticked)
+    _show_verdicts(view, cluster, ticked, where_to_choose)
     if ticked:
         assign_cluster.ask_target_cluster(view, ticked, f"place {len(entries)} {cluster}", cluster)
         single_pictures.ask_verdict(view, cluster, ticked, _record_steps)
@@ -164,7 +168,7 @@ def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:
     )
 
 
-def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> None:
+def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...], where_to_choose: str) -> None:
     """Show the buttons that reject the cluster or some of its images."""
     say, is_rejected = nouns.of(view.run), cluster in view.decisions.rejected
     with st.container(horizontal=True, gap="small"):
@@ -175,22 +179,25 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
             help_text = say("The images of the cluster stay unlabeled")
         options = {"icon": icon, "help": help_text, "on_click": _change_rejection, "args": (view, cluster)}
         st.button(label, key="reject", **options)
-        count = counted(len(ticked), "chosen image") if ticked else "chosen images"
-        st.button(
-            say(f"Split off {count}"),
-            key="split",
-            icon=":material/call_split:",
-            disabled=not ticked,
-            help=say(f"Moves the chosen images to the new cluster {view.next_id()}"),
-            on_click=_split_off,
-            args=(view, cluster, ticked),
-        )
-        split_cluster.offer_similar(view, cluster, ticked)
+        if not where_to_choose:
+            count = counted(len(ticked), "chosen image") if ticked else "chosen images"
+            st.button(
+                say(f"Split off {count}"),
+                key="split",
+                icon=":material/call_split:",
+                disabled=not ticked,
+                help=say(f"Moves the chosen images to the new cluster {view.next_id()}"),
+                on_click=_split_off,
+                args=(view, cluster, ticked),
+            )
+            split_cluster.offer_similar(view, cluster, ticked)
     if is_rejected:
         st.caption(say("You marked this cluster as not a class, so its images stay unlabeled."))
     elif not ticked:
         st.caption(say("If you mark the cluster as not a class, its images stay unlabeled."))
-    if not ticked:
+    if where_to_choose:
+        st.caption(say(where_to_choose))
+    elif not ticked:
         hint = "To choose images, click the circle in their top right corner; hold Shift to choose several in a row. "
         hint += "Choose three of one class, and **Find similar** proposes more. "
         st.caption(say(f"{hint}You can then also move them to another cluster."))

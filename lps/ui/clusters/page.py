@@ -41,6 +41,8 @@ _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Misplaced"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"} | dict.fromkeys(UNJUDGED, "gray")
 _FLAG_TEXTS = {flag: about.text for flag, about in FLAGS.items()} | dict.fromkeys(UNJUDGED, UNJUDGED_TEXT)
+_CHOOSE_PROPOSED = "Below the proposed images is a menu that moves the chosen ones."
+_CHOOSE_AFTERWARDS = "To choose images of the cluster, press **Close** above those that are shown instead."
 _MATCHING = (
     "The matched class of a cluster is the class that is paired with it. Clusters and classes are paired one to one so "
     "that as many images as possible are correct. The accuracies use the same pairs. Because a class is paired with at "
@@ -81,15 +83,18 @@ def _show_cluster(view: PredictionView, entries: Sequence[Mapping], cluster: int
     left, right = st.columns([5, 3], gap="medium")
     with left:
         about = view, cluster, images
-        is_sheet_replaced = (
-            split_cluster.show_similar_images(*about, len(entries), names.open_new_cluster)
-            or split_cluster.show_parts(*about, len(entries), names.open_new_cluster)
-            or compare_clusters.show_comparison(*about, partial(names.merge_clusters, view))
-        )
-        ticked = () if is_sheet_replaced else _show_sheet(*about)
+        ticked, where_to_choose = (), ""
+        if split_cluster.show_similar_images(*about, len(entries), names.open_new_cluster):
+            where_to_choose = _CHOOSE_PROPOSED
+        elif split_cluster.show_parts(*about, len(entries), names.open_new_cluster) or compare_clusters.show_comparison(
+            *about, partial(names.merge_clusters, view)
+        ):
+            where_to_choose = _CHOOSE_AFTERWARDS
+        else:
+            ticked = _show_sheet(*about)
     with right:
         with st.container(border=True):
-            names.show_naming(view, entries, cluster, ticked)
+            names.show_naming(view, entries, cluster, ticked, where_to_choose)
         image = url_fields.read_number("image")
         with st.container(border=True):
             if len(ticked) == 2:

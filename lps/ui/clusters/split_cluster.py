@@ -1,5 +1,6 @@
 """Split a mixed cluster in two or three after a preview of its parts, and find pictures similar to chosen ones."""
 
+import secrets
 from collections.abc import Callable
 
 import numpy as np
@@ -25,15 +26,17 @@ _UNCLEAR = (
     "similar**."
 )
 _CHOSEN_AT_FIRST = (
-    "Chosen now are those in this cluster and in clusters without a name, except images that you moved and images with "
-    "the label of another class"
+    "Chosen at first are those in this cluster and in clusters without a name, except images that you moved and "
+    "images with the label of another class"
 )
 _PREVIEW, _FOUND = "split_preview", "similar_images"  # containers that come into sight
 _EXAMPLES = "like_these"  # in the session: (of what, image ids that others shall be like)
 _PARTS = {2: "Two parts", 3: "Three parts"}
+_TICKS = "similar_ticks"  # in the session: (token of a sheet, random text, whether all its images are ticked)
 _HELP = (
-    "Splits the cluster by k-means on the first 10 principal components of its features. The largest part stays "
-    "this cluster; the other parts become new clusters. You can undo this"
+    "Splits the cluster by k-means on the first 10 principal components of its features. The largest part, or the one "
+    "with most of the images that you assigned, stays this cluster; the other parts become new clusters. Images that "
+    "you assigned stay in this cluster. You can undo this"
 )
 
 
@@ -41,10 +44,8 @@ def offer_split(view: PredictionView, cluster: int, version: int) -> None:
     """Show the controls in a cluster's card. version: of the decisions; each decision resets the controls."""
     if len(read_features(view, cluster)[0]) >= max(mixed_clusters.PARTS):
         key = _key_of_count(view, cluster, version)
-        options = {"help": _HELP, "on_change": naming_wizard.request_scroll, "args": (_PREVIEW,)}
+        options = {"help": nouns.of(view.run)(_HELP), "on_change": naming_wizard.request_scroll, "args": (_PREVIEW,)}
         st.segmented_control("Split", list(_PARTS), format_func=_PARTS.get, key=key, **options)
-        if st.session_state[key]:
-            st.caption(nouns.of(view.run)("The parts are shown in place of the images of the cluster."))
 
 
 def _key_of_count(view: PredictionView, cluster: int, version: int) -> str:
@@ -68,6 +69,9 @@ def show_parts(
         return False
     components = mixed_clusters.leading_components(features)
     parts, say = mixed_clusters.split_points(components, count), nouns.of(view.run)
+    is_clear = mixed_clusters.separation(components, parts) >= _CLEAR
+    is_assigned = np.isin(ids, [*view.decisions.confirmed])
+    parts = mixed_clusters.keep_in_first(parts, is_assigned)
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
     with st.container(border=True, gap="small", key=_PREVIEW):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -75,10 +79,10 @@ def show_parts(
             st.subheader(escape.markdown(title), anchor=False, width="stretch")
             close = {"on_click": st.session_state.__setitem__, "args": (key, None), "type": "tertiary"}
             st.button("Close", key="close_parts", icon=":material/close:", **close)
-            options = {"on_click": _apply_split, "args": (view, cluster, moved, open_cluster), "type": "primary"}
-            icon = ":material/call_split:"
-            st.button("Apply this split", key="take_parts", icon=icon, disabled=not moved, **options)
-        if mixed_clusters.separation(components, parts) < _CLEAR:
+            options = {"on_click": _apply_split, "args": (view, cluster, moved, open_cluster)}
+            options |= {"icon": ":material/call_split:", "type": "primary" if is_clear else "secondary"}
+            st.button("Apply this split", key="take_parts", disabled=not moved, **options)
+        if not is_clear:
             st.warning(_UNCLEAR, icon=":material/blur_on:")
         st.caption(say("The images of each part, from the most typical one to the least typical one."))
         first_id = view.next_id()
@@ -92,6 +96,8 @@ def show_parts(
         if missing := int((view.assigned == cluster).sum()) - len(ids):
             fate = f"The features of {counted(missing, 'image')} are not stored, so these images stay in the cluster."
             st.caption(say(fate))
+        if is_assigned.any():
+            st.caption(say(f"Images that you assigned stay in the cluster: {is_assigned.sum():,}."))
     return True
 
 
@@ -185,10 +191,17 @@ def show_similar_images(
         at_first = list(filter(is_chosen, ids))
         tiles = [_make_tile(view, image, row, label_by_image[image]) for image, row in row_by_image.items()]
         text = "" if are_moved else f"The {chosen_count} come first, then the most similar ones. "
-        text += "All are chosen now" if at_first == ids else _CHOSEN_AT_FIRST
+        text += "All are chosen at first" if at_first == ids else _CHOSEN_AT_FIRST
         text += ": click the circle of those that do not belong. Below each image is its cluster."
         st.caption(say(text))
         token, alt = f"like {version} {number} {sorted(example_images)}", say("Images like the chosen ones")
+        with st.container(horizontal=True, gap="small"):
+            for label, is_all in (("Choose all", True), ("Choose none", False)):
+                options = {"type": "tertiary", "on_click": _tick_each, "args": (token, is_all)}
+                st.button(label, key=f"like_{'all' if is_all else 'none'}", **options)
+        ticked_token, mark, is_all = st.session_state.get(_TICKS, ("", "", False))
+        if ticked_token == token:
+            token, at_first = f"{token} {mark}", ids if is_all else []
         choice = gallery.show_sheet(tiles, images, "like", token, alt, noun=say("image"), ticked_at_first=at_first)
         if choice.ticked:
             key = f"like place {version} {cluster}"
@@ -208,6 +221,11 @@ def _known_label(view: PredictionView, row: int) -> str:
     """Return the class of an image with a withheld label; "" where most classes are known, as in a test."""
     is_trusted = view.clusters[int(np.searchsorted(view.ids, view.assigned[row]))].is_trusted
     return "" if is_trusted or view.truth[row] < 0 else view.class_name(int(view.truth[row]))
+
+
+def _tick_each(token: str, is_all: bool) -> None:
+    """Tick all images of a sheet, or none; the random text makes this another sheet than after the last press."""
+    st.session_state[_TICKS] = (token, secrets.token_hex(4), is_all)
 
 
 def _close_similar() -> None:
