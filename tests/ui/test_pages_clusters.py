@@ -827,6 +827,35 @@ def test_a_moved_image_has_no_confidence_in_its_new_cluster(open_page, run):
     assert np.isnan(predictions.read_view(run, 6).clusters[10].confidence)
 
 
+def tile_moves(app) -> list:
+    """The menus that move ticked images."""
+    return [box for box in app.selectbox if "chosen image" in box.label]
+
+
+def test_what_the_user_assigned_stays_in_a_cluster_that_is_split(open_page, run, monkeypatch):
+    here = predictions.read_view(run, 6)
+    ids, features = split_cluster.read_features(here, 7)
+    parts = mixed_clusters.split_points(mixed_clusters.leading_components(features), 2)
+    mine = [*ids[parts == 1][:3].tolist(), int(ids[parts == 0][0])]
+    naming.record_steps(run, 6, [{"do": "assign", "images": mine, "to": 7}])
+    kinds = []
+    for separation in (0.3, 0.1):
+        monkeypatch.setattr(mixed_clusters, "separation", lambda *about, value=separation: value)
+        app = open_page(run.root, run=run.id, cluster=7)
+        app.segmented_control[-1].set_value(2).run()
+        kinds.append(app.button(key="take_parts").proto.type)
+        assert ("hardly separate" in words_of(app)) == (separation < 0.2)
+    assert kinds == ["primary", "secondary"], "a split that is not advised is not the main button"
+    assert "assigned stay in the cluster: 4." in words_of(app)
+    app.button(key="take_parts").click().run()
+    assert not app.exception and said(run).confirmed == set(mine)
+    largest = ids[parts == 0].tolist()
+    assert said(run).moved == dict.fromkeys(mine, 7) | dict.fromkeys(set(largest) - set(mine), 10)
+    assert "4 assigned pictures" in words_of(app)
+    assert {tile_words(app, image).split("\n")[0] for image in shown(app)} == {"split off"}
+    assert "Cluster **10, split off**" in words_of(open_page(run.root, cluster=10, image=shown(app)[0]))
+
+
 def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeypatch):
     here = predictions.read_view(run, 6)
     mine = tuple(
@@ -839,10 +868,17 @@ def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeyp
     app = open_page(run.root, run=run.id, cluster=7)
     app.button(key="more_like").click().run()
     assert app.session_state["naming_scroll"][1] == "similar_images" and not app.exception
+    assert "split" not in [button.key for button in app.button], "it is about the images of the cluster"
+    assert "Below the proposed images is a menu" in words_of(app)
     app.select_slider(key="similar_count").set_value(12).run()
-    (sheet,) = [head for head in all_heads(app) if "tiles" in head]
-    proposed = [*mine[:2], *found[:12].tolist()]
-    assert sheet["ticked"] == [tile["id"] for tile in sheet["tiles"]] == proposed
+    proposed, tokens = [*mine[:2], *found[:12].tolist()], set()
+    for key, ticked in (("like_none", []), ("like_none", []), ("like_all", proposed)):
+        app.button(key=key).click().run()
+        (sheet,) = [head for head in all_heads(app) if "tiles" in head]
+        tokens.add(sheet["token"])
+        assert sheet["ticked"] == ticked and len(tile_moves(app)) == bool(ticked)
+    assert len(tokens) == 3, "the browser resets the ticks, also those made between two presses"
+    assert [tile["id"] for tile in sheet["tiles"]] == proposed
     next(box for box in app.selectbox if "14 chosen images" in box.label).set_value(-1).run()
     assert said(run).moved == dict.fromkeys(proposed, 10) and "".join(app.query_params["cluster"]) == "10"
     assert not [button for button in app.button if button.key == "close_like"], "it is done"

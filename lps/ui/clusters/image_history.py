@@ -137,7 +137,7 @@ def _show_facts(view: PredictionView, images: Images | None, image: int, row: in
     truth, cluster, say = int(view.truth[row]), int(view.assigned[row]), nouns.of(view.run)
     facts = {
         say("Image"): str(image),
-        "Cluster": view.title(cluster) + ", moved by you" * bool(view.is_moved[row]),
+        "Cluster": ", ".join(filter(None, [view.title(cluster), view.move_in_words(row)])),
     }
     if view.network.predicted[row] != cluster:
         facts["Predicted"] = view.title(int(view.network.predicted[row]))

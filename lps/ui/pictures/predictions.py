@@ -54,9 +54,20 @@ class PredictionView:
         without_moves = replace(self.decisions, moved={})
         return labels.clusters_of(without_moves, self.network.predicted, self.split.unlabeled) != self.assigned
 
+    def move_in_words(self, row: int) -> str:
+        """Return "moved by you", or "split off" for an image that came to its cluster with many others; "" for none.
+
+        A split moves images that the user has not chosen one by one.
+        """
+        if not self.is_moved[row]:
+            return ""
+        image, cluster = int(self.split.unlabeled[row]), int(self.assigned[row])
+        is_split_off = cluster in self.decisions.created_clusters and image not in self.decisions.confirmed
+        return "split off" if is_split_off else "moved by you"
+
     def confidence_in_words(self, row: int) -> str:
-        """Return "confidence 87 %", or that the user moved the image in this row of the unlabeled ones."""
-        return "moved by you" if self.is_moved[row] else f"confidence {100 * self.network.confidence[row]:.0f} %"
+        """Return "confidence 87 %", or how the image in this row of the unlabeled ones came to its cluster."""
+        return self.move_in_words(row) or f"confidence {100 * self.network.confidence[row]:.0f} %"
 
     def rows_by_confidence(self, rows: np.ndarray) -> np.ndarray:
         """Return rows of the unlabeled images, those first that the user moved, then the most confident ones."""
