@@ -51,12 +51,18 @@ def clusters_of(decisions: Naming, predicted: np.ndarray, images: np.ndarray) ->
         moved_images = np.array(sorted(decisions.moved), np.int64)
         rows = cluster_indices(moved_images, images)
         assigned[rows[rows >= 0]] = [decisions.moved[image] for image in moved_images[rows >= 0].tolist()]
+    return merge_clusters(decisions, assigned)
+
+
+def merge_clusters(decisions: Naming, predicted: np.ndarray) -> np.ndarray:
+    """Return int64 (n,): what the model says of every image, with merges, without the images that the user moved."""
+    merged = predicted.astype(np.int64)
     if not decisions.parents:
-        return assigned
-    roots = np.arange(max(int(assigned.max(initial=0)), *decisions.parents) + 1)
+        return merged
+    roots = np.arange(max(int(merged.max(initial=0)), *decisions.parents) + 1)
     for part in decisions.parents:
         roots[part] = decisions.root(part)
-    return roots[assigned]
+    return roots[merged]
 
 
 def cluster_ids(decisions: Naming, predicted: np.ndarray, total: int) -> np.ndarray:

@@ -46,8 +46,7 @@ def write_model_folder(run: Run, target: Path) -> Path:
     model = trained_model.load_model(run)
     decisions, lost = prediction.decisions_for_model(model)
     compared = model.references.without(decisions.unlabeled)
-    clusters = labels.clusters_of(decisions, compared.predicted, compared.images)
-    curve = prediction.trade_off_of(model, compared, decisions, clusters)
+    curve = prediction.trade_off_of(model, compared, decisions)
 
     example = "example_vectors.txt" if model.form.are_vectors else "example.txt"
 

@@ -73,7 +73,7 @@ class Predictor:
         self._decisions, self._lost = decisions_for_model(self.model)
         self._references = self.model.references.without(self._decisions.unlabeled)
         self._own = labels.clusters_of(self._decisions, self._references.predicted, self._references.images)
-        self._curve = trade_off_of(self.model, self._references, self._decisions, self._own)
+        self._curve = trade_off_of(self.model, self._references, self._decisions)
 
     def rows(self, pictures: NewPictures, report: Report = lambda done, total: None) -> PredictedRows:
         """Predict pictures; raises `UserError` if none of them can be used."""
@@ -163,7 +163,7 @@ def _clusters(
     predicted: ids (n,). neighbour_ids, cluster_of_image: (n, k), ids and clusters of the nearest training images,
     nearest first.
     """
-    cluster = labels.clusters_of(Naming(parents=decisions.parents), predicted, np.zeros(0, np.int64))
+    cluster = labels.merge_clusters(decisions, predicted)
     if decisions.moved:
         for row in range(len(predicted)):
             votes = cluster_of_image[row][neighbour_ids[row] == predicted[row]][:NEIGHBOURS]
@@ -184,16 +184,14 @@ def _names_and_groups(
     return titles, {cluster: labels.group_of_cluster(cluster, split, decisions, defaults) for cluster in cluster_ids}
 
 
-def trade_off_of(
-    model: TrainedModel, compared: ReferenceImages, decisions: Naming, cluster_of_point: np.ndarray
-) -> TradeOff:
-    """Measure what thresholds accept; cluster_of_point: cluster of every reference image."""
+def trade_off_of(model: TrainedModel, compared: ReferenceImages, decisions: Naming) -> TradeOff:
+    """Measure what thresholds accept, among `compared`. Withheld labels are compared with what the model says."""
     split = model.material.split
     rows = np.flatnonzero(np.isin(compared.images, split.validation))
     truth = model.material.truth[compared.images[rows]]
     defaults = labels.default_names(model.run, split)
     is_right = [
         labels.name_of(cluster, decisions, defaults) == split.class_names[label]
-        for cluster, label in zip(cluster_of_point[rows].tolist(), truth.tolist())
+        for cluster, label in zip(labels.merge_clusters(decisions, compared.predicted[rows]).tolist(), truth.tolist())
     ]
     return rejection.measure_trade_off(compared.points, rows, np.array(is_right, bool))

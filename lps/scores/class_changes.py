@@ -31,16 +31,22 @@ class ClassChange:
 
 
 def compare_classes(
-    names: Sequence[str], before: np.ndarray, after: np.ndarray, truth: np.ndarray
+    names: Sequence[str],
+    before: np.ndarray,
+    after: np.ndarray,
+    truth: np.ndarray,
+    is_right: tuple[np.ndarray, np.ndarray],
 ) -> list[ClassChange]:
     """Return one change for each of `names`.
 
-    before, after, truth: names (n,) of the same pictures; truth: "" if unknown.
+    before, after, truth: names (n,) of the same pictures, "" if unknown. is_right: whether the model before and after
+    predicts `truth`, each (n,); user decisions do not count.
     """
-    changes = []
+    changes, (was_right, still_right) = [], is_right
     for name in names:
-        of_class, was, remains = truth == name, before == name, (before == name) & (after == name)
-        parts = of_class, of_class & was, of_class & (after == name), of_class & was & ~remains, was, remains
+        of_class, was = truth == name, before == name
+        right = of_class & was_right
+        parts = of_class, right, of_class & still_right, right & ~still_right, was, was & (after == name)
         changes.append(ClassChange(name, *(int(part.sum()) for part in parts)))
     return changes
 

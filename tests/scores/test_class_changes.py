@@ -2,10 +2,16 @@
 
 import numpy as np
 
-from lps.scores.class_changes import changes_in_words, compare_classes, compare_in_words, growth_in_words
+from lps.scores import class_changes
+from lps.scores.class_changes import changes_in_words, compare_in_words, growth_in_words
 
 TRUTH = np.array(["cat", "cat", "cat", "dog", "", "", ""])
 BEFORE = np.array(["cat", "cat", "dog", "dog", "owl", "owl", "owl"])
+
+
+def compare_classes(names, before, after, truth):
+    """Without decisions of a user: the names are what the models predict."""
+    return class_changes.compare_classes(names, before, after, truth, (before == truth, after == truth))
 
 
 def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
@@ -19,6 +25,12 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
         "That run predicts 3 of 4 withheld labels correctly; this run predicts 2. The difference may be chance."
     )
     assert "cat (2 → 1 of 3)" in words and "owl (1 of 3)" in words and "dog" not in words
+
+
+def test_what_a_user_corrected_is_no_prediction_of_the_model():
+    was_right, still_right = TRUTH == BEFORE, np.array([True, False, False, True, False, False, False])
+    (cat,) = class_changes.compare_classes(["cat"], TRUTH, TRUTH, TRUTH, (was_right, still_right))
+    assert (cat.withheld, cat.right_before, cat.right_after, cat.lost) == (3, 2, 1, 1)
 
 
 def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():

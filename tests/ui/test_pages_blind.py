@@ -10,6 +10,7 @@ import pytest
 from lps.analysis import naming
 from lps.analysis.clusters import flags_in_words
 from lps.data import sources
+from lps.scores.metrics import agreement
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.training import checkpoints
@@ -95,13 +96,21 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
     assert predictions.read_parent(here) is None, "it goes on from none"
     monkeypatch.setattr(predictions.inherited_files, "parent_of", lambda _: parent.id)
     monkeypatch.setattr(predictions.inherited_files, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
-    then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
+    for one, epoch in ((parent, 3), (run, 2)):  # corrections of a user are not predictions of the model
+        view = predictions.read_view(one, epoch)
+        wrong = np.flatnonzero((truth >= 0) & (view.network.predicted != truth))[0]
+        steps = [{"do": "assign", "images": [int(view.split.unlabeled[wrong])], "to": int(truth[wrong])}]
+        naming.record_steps(one, epoch, steps)
+    then, here = predictions.read_view(parent, 3), predictions.read_view(run, 2)
     for view in (then, here):
-        right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
+        right[view.run.id] = [int(((truth == c) & (view.network.predicted == c)).sum()) for c in range(5)]
+        assert view.predicts_label.sum() == sum(right[view.run.id]) == (view.assigned == truth).sum() - 1
+    matched = agreement(here.network.predicted[truth >= 0], truth[truth >= 0], seen_is_aligned=False)
+    assert replace(here, defaults={}).predicts_label.sum() == round(8 * matched), "if ids do not mean classes"
     at = visit("live", run=[run.id])
     words, measured = words_of(at), truth >= 0
-    numbers = [int((view.assigned == truth)[measured].sum()) for view in (then, here)]
+    numbers = [int((view.network.predicted == truth)[measured].sum()) for view in (then, here)]
     of_both = f"both runs predict {numbers[0]} of" if numbers[0] == numbers[1] else f"this run predicts {numbers[1]}"
     assert of_both in words and (numbers[0] == numbers[1] or f"That run predicts {numbers[0]} of " in words)
     for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):

@@ -136,6 +136,9 @@ def test_an_answer_that_few_of_the_most_similar_pictures_share_is_doubtful():
 def test_the_accuracy_of_a_class_is_that_on_its_withheld_labels(run, pictures):
     partition, predicted = points.read_partition(run), predictions.read_assignment(run, 2).predicted
     labels, rows = partition.targets[partition.split.validation], partition.split.validation_rows
+    wrong = np.flatnonzero(predicted[rows] != labels)[0]  # a correction of a user is no prediction of the model
+    steps = [{"do": "assign", "images": [int(partition.split.validation[wrong])], "to": int(labels[wrong])}]
+    naming.record_steps(run, 2, steps)
     accuracy = training_data.accuracy_by_class(run, 2)
     for label in range(5):
         inside = labels == label
@@ -143,6 +146,8 @@ def test_the_accuracy_of_a_class_is_that_on_its_withheld_labels(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     button(at, "Predict these pictures").click().run()
     shown = at.dataframe[0].value.set_index("Class")["Accuracy"]
+    curve = prediction_files.read_predictions(prediction_job.prediction_path(run, pictures)).trade_off
+    assert curve.right[-1] == pytest.approx((predicted[rows] == labels).mean())
     not_measured = set(shown.index[shown.isna()])
     assert not_measured - {"none of these"} and "not measured, because no label" in words_of(at)
     assert all(shown[name].endswith(f" of {accuracy[name][1]}") for name in set(shown.index) - not_measured)

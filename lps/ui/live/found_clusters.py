@@ -110,12 +110,14 @@ def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> 
 
 def _compare_with_parent(view: PredictionView, parent: PredictionView) -> list[ClassChange]:
     """Return what changed by class since the run that this one continues, on the pictures that both predict."""
-    _, rows, parent_rows = np.intersect1d(view.split.unlabeled, parent.split.unlabeled, return_indices=True)
-    before = np.array([parent.name(cluster).casefold() for cluster in parent.assigned[parent_rows].tolist()])
-    after = np.array([view.name(cluster).casefold() for cluster in view.assigned[rows].tolist()])
-    truth = np.array([view.class_name(class_id).casefold() for class_id in view.truth[rows].tolist()])
+    images, rows, parent_rows = np.intersect1d(view.split.unlabeled, parent.split.unlabeled, return_indices=True)
+    before = np.array([parent.name(cluster).casefold() for cluster in parent.assigned[parent_rows].tolist()], object)
+    before[np.isin(images, [*parent.decisions.confirmed])] = ""  # put there by the user, not by that run
+    after = np.array([view.name(cluster).casefold() for cluster in view.merged[rows].tolist()], object)
+    truth = np.array([view.class_name(class_id).casefold() for class_id in view.truth[rows].tolist()], object)
     names = [view.class_name(class_id) for class_id in range(view.split.classes.seen)]
-    changes = class_changes.compare_classes([name.casefold() for name in names], before, after, truth)
+    is_right = parent.predicts_label[parent_rows], view.predicts_label[rows]
+    changes = class_changes.compare_classes([name.casefold() for name in names], before, after, truth, is_right)
     return [replace(change, name=name) for change, name in zip(changes, names)]
 
 

@@ -1,7 +1,7 @@
 """The network's predictions for the unlabeled images of a run, read once and shared by all viewers: read-only."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
 from lps.errors import UserError
+from lps.scores.metrics import contingency, match_ids
 from lps.store import inherited_files, snapshots
 from lps.store.runs import Run
 from lps.ui.pictures import nouns, points
@@ -49,10 +50,26 @@ class PredictionView:
         return self.targets[self.split.unlabeled]
 
     @cached_property
+    def merged(self) -> np.ndarray:
+        """Return (n,): the cluster that the model predicts, after the user's merges."""
+        return labels.merge_clusters(self.decisions, self.network.predicted)
+
+    @property
     def is_moved(self) -> np.ndarray:
         """Return (n,): whether the user moved the image to its cluster, so the model's confidence is of another one."""
-        without_moves = replace(self.decisions, moved={})
-        return labels.clusters_of(without_moves, self.network.predicted, self.split.unlabeled) != self.assigned
+        return self.merged != self.assigned
+
+    @cached_property
+    def predicts_label(self) -> np.ndarray:
+        """Return (n,): whether the model itself predicts the withheld label of the image, as accuracy/validation."""
+        rows = self.split.validation_rows
+        predicted, truth = self.network.predicted[rows], self.truth[rows]
+        if not self.defaults and len(rows):
+            size = int(max(predicted.max(), truth.max())) + 1
+            predicted = match_ids(contingency(predicted, truth, size))[predicted]
+        is_right = np.zeros(len(self.assigned), bool)
+        is_right[rows] = predicted == truth
+        return is_right
 
     def move_in_words(self, row: int) -> str:
         """Return "moved by you", or "split off" for an image that came to its cluster with many others; "" for none.
@@ -173,7 +190,7 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     unlabeled = partition.split.unlabeled
     assigned = labels.clusters_of(_decisions, network.predicted, unlabeled)
     ids = labels.cluster_ids(_decisions, network.predicted, partition.split.classes.total)
-    is_moved = assigned != labels.clusters_of(replace(_decisions, moved={}), network.predicted, unlabeled)
+    is_moved = assigned != labels.merge_clusters(_decisions, network.predicted)
     labeled, leftovers = _count_labeled(run, partition.split, partition.targets, assigned)
     described = partial(
         clusters.describe_clusters,

@@ -70,7 +70,7 @@ def accuracy_by_class(run: Run, epoch: int) -> dict[str, tuple[float, int]]:
         return {}
     rows = view.split.validation_rows
     counts, right = Counter[str](), Counter[str]()
-    for cluster, label in zip(view.assigned[rows].tolist(), view.truth[rows].tolist()):
+    for cluster, label in zip(view.merged[rows].tolist(), view.truth[rows].tolist()):
         name = view.class_name(label)
         counts[name] += 1
         right[name] += view.name(cluster) == name
