@@ -64,8 +64,8 @@ UNJUDGED_TEXT = "not judged"
 UNJUDGED = {  # in place of flags: why a cluster cannot get one
     "made": "you made this cluster by a split or a merge, and only clusters of the model can get the flag “looks "
     "mixed”. Look at its pictures",
-    "rest": "most pictures of this class have a label since you named it and trained again. Only the rest is in this "
-    "cluster, so a flag would say little about the class. Move the pictures that show another class",
+    "rest": "most pictures of this cluster have a label since you trained again. Only the rest is in it, so a flag would "
+    "say little about the class. Move the pictures that show another class",
 }
 _PIECE = 512  # images whose unit features are in memory at once
 _MAX_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster
@@ -300,7 +300,7 @@ def describe_clusters(
     ids that look mixed (`find_mixed_ids`). made_by_user: the ids of which this cannot be told, and which have no
     stability, because the model never had these clusters. predicted (n,): the ids before the user's corrections, of
     which the stability is measured; default: `assigned`. labeled: number of labeled images of the class of an id.
-    leftovers: the ids of which no flag is set, because most images of their class have a label.
+    leftovers: the ids of which no flag is set, because most of their images got a label.
     """
     cluster_places = cluster_indices(assigned, ids)
     counts = confusion_counts(assigned, truth, ids, num_classes)

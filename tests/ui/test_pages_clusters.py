@@ -268,19 +268,21 @@ def test_what_the_user_split_or_merged_no_longer_looks_mixed(open_page, run, mon
     assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
 
 
-def test_what_is_left_of_a_class_that_was_named_before_gets_no_flag(open_page, run, monkeypatch):
+def test_what_is_left_of_a_class_after_training_again_gets_no_flag(open_page, run, monkeypatch):
     let_look_mixed(monkeypatch, 2)
     split, targets = snapshots.read_split(run.folder)
     naming.record_steps(run, 6, [{"do": "assign", "images": shown_of(run, 6, 2)[3:], "to": 3}])
     assert predictions.read_view(run, 6).clusters[2].flags == ("mixed",), "its labels were there from the beginning"
     labeled = split.labeled[targets[split.labeled] == 2]
-    (run.folder / "split.npz").unlink()
-    write_split(run.folder, replace(split, confirmed=labeled), targets)
-    predictions._describe_clusters.clear()
+    for confirmed in (labeled[:3], labeled):
+        assert predictions.read_view(run, 6).clusters[2].flags == ("mixed",), "a few labels were added to it"
+        (run.folder / "split.npz").unlink()
+        write_split(run.folder, replace(split, confirmed=confirmed), targets)
+        predictions._describe_clusters.clear()
     app = open_page(run.root, cluster=2)
     assert table(app).loc[2, ["Unlabeled", "Labeled"]].tolist() == [3, len(labeled)]
     assert list(table(app).loc[2, "Flags"]) == ["rest"] and "1 is not judged" in words_of(app)
-    assert "**Not judged**: most pictures of this class have a label" in words_of(app)
+    assert "**Not judged**: most pictures of this cluster have a label since you trained again" in words_of(app)
     assert np.isnan(table(app).loc[7, "Labeled"]), "no class"
 
 

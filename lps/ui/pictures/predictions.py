@@ -223,14 +223,15 @@ def _count_labeled(
 ) -> tuple[dict[int, int], set[int]]:
     """Return the number of labeled images of each id that stands for a class, and the ids that hold only leftovers.
 
-    These are the classes that the user named in an earlier run, with more images labeled than unlabeled.
+    These are the ids with fewer unlabeled images than images that got their label from the user's decisions on an
+    earlier run: a class that the user named there, or a seen class to which the user added most of its images.
     """
     seen = split.classes.seen
     labeled = np.bincount(targets[split.labeled], minlength=seen)[:seen]
     unlabeled = np.bincount(assigned, minlength=seen)[:seen]
-    is_named = np.bincount(targets[split.confirmed], minlength=seen)[:seen] > 0
+    confirmed = np.bincount(targets[split.confirmed], minlength=seen)[:seen]
     aligned = labels.default_names(run, split)
-    return {i: int(labeled[i]) for i in aligned}, {i for i in aligned if is_named[i] and unlabeled[i] < labeled[i]}
+    return {i: int(labeled[i]) for i in aligned}, {i for i in aligned if unlabeled[i] < confirmed[i]}
 
 
 def _split_by_user(decisions: Naming, network: Assignment, unlabeled: np.ndarray) -> set[int]:
