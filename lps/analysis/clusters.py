@@ -64,8 +64,8 @@ UNJUDGED_TEXT = "not judged"
 UNJUDGED = {  # in place of flags: why a cluster cannot get one
     "made": "you made this cluster by a split or a merge, and only clusters of the model can get the flag “looks "
     "mixed”. Look at its pictures",
-    "rest": "most pictures of this cluster have a label since you trained again. Only the rest is in it, so a flag would "
-    "say little about the class. Move the pictures that show another class",
+    "rest": "most pictures of this cluster have a label since you trained again. Only the rest is in it, so a flag "
+    "would say little about the class. Move the pictures that show another class",
 }
 _PIECE = 512  # images whose unit features are in memory at once
 _MAX_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster

@@ -2,6 +2,7 @@
 
 from lps.cli._parser import Commands, add_settings, print_json, print_note
 from lps.errors import UserError, shorten
+from lps.settings import cli_args
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
 from lps.wording import counted, first_of
@@ -102,7 +103,8 @@ def _train_on(options) -> int | None:
         unnamed=dict.fromkeys(options.dissolve),
     )
     counts = [f"  {name}: {counted(count, 'picture')}" for name, count in plan.labeled.items()]
-    print_note("\n".join([plan.in_words(), plan.classes_in_words, *counts, *plan.notices()]))
+    settings = [f"  {setting}" for setting in cli_args.format_settings(plan.switched_off)]
+    print_note("\n".join([plan.in_words(), plan.classes_in_words, *counts, *plan.notices(), *settings]))
     if options.dry_run:
         return None
     submit.check_configs([plan.config], check_start=start_check.check_start)

@@ -21,7 +21,7 @@ from lps.data.classes import Classes
 from lps.data.confirmed_labels import Confirmed
 from lps.errors import UserError, check_choice
 from lps.scheduler import submit
-from lps.settings import cli_args, given_prior
+from lps.settings import given_prior
 from lps.settings.config import Config, configure
 from lps.store import inherited_files
 from lps.store.events import read_history
@@ -41,7 +41,8 @@ _NAME_LIMIT = 120  # characters of the name of a run
 # The end of the title of a run that continues another one.
 _SUFFIX = re.compile(", trained on( again)? with [0-9,]+ (name|picture)s?$")
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
-_SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
+_SPREADING = {"use_margin": False, "entropy_weight": 0.0, "prior_weight": 0.0}  # values that switch the terms off
+_TERMS = {"use_margin": "margin", "entropy_weight": "entropy term", "prior_weight": "prior term"}
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
 
 
@@ -85,13 +86,28 @@ class TrainingPlan:
         others = [f"{' and '.join(novel)} {stay} novel"] if novel else []
         are = "is not a class" if self.dissolved == 1 else "are not classes"
         others += [f"{counted(self.dissolved, 'cluster')} {are}"] if self.dissolved else []
-        others += [f"1 class is {inherited_files.FREE}"] if self.keeps_free else []
+        others += [f"1 novel class is {inherited_files.FREE}"] if self.keeps_free else []
         return f"{sentence}; {', '.join(others)}" if others else sentence
 
     @property
     def keeps_free(self) -> bool:
         """Return whether the run looks for a novel class only because it needs at least one."""
         return self.looked_for > self.novel + len(self.without_labels)
+
+    @property
+    def switched_off(self) -> dict[str, object]:
+        """Return the settings that switch off the terms that would fill the free class."""
+        hyperparameters = self.config.hyperparameters
+        without = _without_spreading(hyperparameters) if self.keeps_free else {}
+        return {key: value for key, value in without.items() if hyperparameters[key] == value}
+
+    @property
+    def without_terms(self) -> str:
+        """Return the notice on `switched_off`; "" if nothing is."""
+        if not self.switched_off:
+            return ""
+        terms = listed([f"without the {_TERMS[key]}" for key in self.switched_off])
+        return f"The new run trains {terms}, so that the free class is not filled with pictures of other classes."
 
     def notices(self) -> list[str]:
         """Return warnings that do not block the start, one sentence each."""
@@ -104,11 +120,8 @@ class TrainingPlan:
                 f"{name} becomes a new class beside {seen_class}, because no seen class has this name. If both are the "
                 "same class, remove the name."
             )
-        if self.keeps_free:
-            hyperparameters = self.config.hyperparameters
-            without = _without_spreading(hyperparameters).items()
-            if switched_off := cli_args.format_settings({k: v for k, v in without if hyperparameters[k] == v}):
-                sentences.append(f"So that the free class can stay empty, training uses {', '.join(switched_off)}.")
+        if self.without_terms:
+            sentences.append(self.without_terms)
         if (
             self.new_classes
             and self.config.prior == "given"

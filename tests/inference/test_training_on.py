@@ -155,7 +155,7 @@ def test_a_dissolved_cluster_is_continued_by_no_class(run):
     assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
     assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters are not classes")
     all_dissolved = plan(run, unnamed=dict.fromkeys((5, 6, 8, 9)))
-    kept_free = "1 class is kept free for pictures of unknown kinds"
+    kept_free = "1 novel class is kept free for pictures of unknown kinds"
     assert all_dissolved.in_words().endswith(f"; 4 clusters are not classes, {kept_free}")
     assert planned.config.split_num_novel == 2
 
@@ -231,13 +231,15 @@ def test_one_class_is_looked_for_even_where_all_have_names(run, monkeypatch):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
     planned = plan(run)
     assert (planned.novel, planned.looked_for) == (0, 1)
-    because = "So that the free class can stay empty, training uses"
-    assert planned.notices() == [f"{because} entropy_weight=0, use_margin=false."]
-    assert planned.in_words().endswith("; 1 class is kept free for pictures of unknown kinds")
+    because = "so that the free class is not filled with pictures of other classes."
+    without_both = "The new run trains without the margin and without the entropy term"
+    assert planned.notices() == [f"{without_both}, {because}"]
+    assert planned.switched_off == {"use_margin": False, "entropy_weight": 0}
+    assert planned.in_words().endswith("; 1 novel class is kept free for pictures of unknown kinds")
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = plan(run, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
-    assert wished.notices() == [f"{because} use_margin=false."]
+    assert wished.notices() == [f"The new run trains without the margin, {because}"]
     child = launched(planned, monkeypatch)
     assert inherited_files.keeps_class_free(child) and not inherited_files.keeps_class_free(run)
     assert not child.config().hyperparameters["use_margin"]

@@ -11,6 +11,7 @@ from lps.analysis import naming
 from lps.analysis.clusters import flags_in_words
 from lps.data import sources
 from lps.scores.metrics import agreement
+from lps.store import titles
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.training import checkpoints
@@ -191,6 +192,9 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     assert [field.label for field in without.text_input] == [f"Name of cluster {i}" for i in order if i != 8]
     assert "1 cluster without a card has no pictures." in words_of(without)
     assert training_data._describe_training_data(run).endswith(", 4 novel classes and 1 novel class without pictures")
+    monkeypatch.setattr(training_data, "keeps_class_free", lambda run: True)
+    kept_free = f"{titles.setting_in_words('split.num_novel', 1)}, kept free for pictures of unknown kinds"
+    assert training_data._describe_training_data(run).endswith(f" and {kept_free}")
     disabled = {button.label: button.disabled for button in at.button}
     assert not disabled["See all clusters"] and disabled["Name the clusters"] and disabled["Predict new pictures"]
 

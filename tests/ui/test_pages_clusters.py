@@ -410,7 +410,6 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
     assert "0 clusters with a name, 5 without, 2 assigned pictures" in words_of(app)
-    naming.undo_last(run, 6)
     naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
@@ -419,10 +418,12 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app.button(key="train_on").click()
     app.session_state["train_on_start"] = "afresh"
     app.run()
-    assert "1 name: 1 new seen class" in words_of(app)
+    assert "1 name: 1 new seen class, more labels for 1 class" in words_of(app)
     assert "3 clusters without a name stay novel, 1 cluster is not a class" in words_of(app), "the one that looks mixed"
     by_name = next(one.value for one in app.dataframe if "Get the label" in one.value)
-    assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Get the label"][0] <= by_name["Pictures"][0]
+    assert by_name["Name"].tolist() == ["sevens", "2"] and 0 < by_name["Get the label"][0] <= by_name["Pictures"][0]
+    assert by_name["Get the label"][1] == 2, "pictures that were assigned to a seen class"
+    assert f"{by_name['Get the label'].sum()} new labeled pictures" in words_of(app)
     assert not [one for one in app.warning if "sevens looks mixed" in one.value]
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
     assert "The same on the command line" in [one.label for one in app.expander]

@@ -123,13 +123,15 @@ def test_the_first_record_of_pretraining_is_shown(visit, tmp_path):
         assert set(charts_of(visit(tmp_path, "live", run=[run.id]))) == {"pretraining"}
 
 
-def test_a_run_that_looks_in_own_pictures_is_described_without_settings_unless_it_is_of_a_sweep(tmp_path):
+def test_a_run_that_looks_in_own_pictures_is_described_without_settings_unless_it_is_of_a_sweep(tmp_path, monkeypatch):
     own = {"dataset": "folder", "dataset.path": "/pictures of mine", "split.num_novel": 4, "entropy_weight": 0.0}
     config = configure(own | {"epochs": 50})
     named, swept = (create_run(tmp_path, config, name) for name in ("mine", "entropy_weight=0, lps seed 0"))
     described = ["pictures of mine", "looks for 4 novel classes"]
     assert sections._describe_run(named, State("running")) == [*described, "50 epochs"]
     assert sections._describe_run(named, State("finished")) == described
+    monkeypatch.setattr(sections.inherited_files, "keeps_class_free", lambda run: True)
+    assert sections._describe_run(named, State("finished"))[1].startswith("1 novel class, kept free for ")
     assert {"seed 0", "w=0"} <= set(sections._describe_run(swept, State("running")))
 
 

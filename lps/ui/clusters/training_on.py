@@ -95,8 +95,10 @@ def _ask_next_run(view: PredictionView) -> None:
         return
     _show_named(view, planned)
     st.markdown(escape.markdown(planned.classes_in_words))
+    settings = f"Settings of the new run: {', '.join(cli_args.format_settings(planned.switched_off))}."
     for notice_text in planned.notices():
-        st.caption(escape.markdown(notice_text))
+        help_text = settings if notice_text == planned.without_terms else None
+        st.caption(escape.markdown(notice_text), help=help_text)
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
         with st.expander("The same on the command line"):
             st.code(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)), "bash", wrap_lines=True)
@@ -107,17 +109,25 @@ def _ask_next_run(view: PredictionView) -> None:
 
 
 def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
-    """Show how many pictures each name labels, and a warning if one of its clusters looks mixed."""
-    named = [c for c in view.clusters if c.id in view.decisions.names and c.id not in view.decisions.rejected]
-    if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
+    """Show how many pictures each class with new labels gets, and a warning if a named cluster looks mixed."""
+    labeled = {name.casefold(): count for name, count in planned.labeled.items()}
+    shown = [
+        c
+        for c in view.clusters
+        if c.id not in view.decisions.rejected
+        and (c.id in view.decisions.names or view.name(c.id).casefold() in labeled)
+    ]
+    shown.sort(key=lambda c: c.id not in view.decisions.names)
+    if mixed := [view.name(c.id) for c in shown if c.id in view.decisions.names and "mixed" in c.flags]:
         verb = "looks" if len(mixed) == 1 else "look"
         sentence = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
         st.warning(escape.markdown(f"{sentence}Close this window and split the cluster, or remove its name."))
     say = nouns.of(view.run)
-    about, labeled = say(_ABOUT_LABELED), {name.casefold(): count for name, count in planned.labeled.items()}
     columns = [
         Column("Name", lambda c: view.name(c.id)),
-        Column("Get the label", lambda c: labeled.get(view.name(c.id).casefold(), 0), "number", help=about),
+        Column(
+            "Get the label", lambda c: labeled.get(view.name(c.id).casefold(), 0), "number", help=say(_ABOUT_LABELED)
+        ),
         Column(say("Pictures"), lambda c: c.size, "number", help=say("Pictures of the cluster that have no label")),
         Column(
             "Merged in", lambda c: ", ".join(map(str, view.decisions.parts(c.id))), help=_ABOUT_MERGED, optional=True
@@ -125,7 +135,7 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
     alt = say("For each name, the number of pictures that get it as label")
-    data_table.show_data_table(columns, named, alt, max_rows=6)
+    data_table.show_data_table(columns, shown, alt, max_rows=6)
     st.caption(say("A cluster without a flag can still be mixed: look at its pictures."))
 
 

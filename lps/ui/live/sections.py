@@ -84,7 +84,7 @@ def _describe_run(run: Run, state: State) -> list[str]:
         data, novel = titles.data_of(run, settings.dataset), settings.split_num_novel
         planned = [] if state.is_over else [counted(settings.epochs, "epoch")]
         is_free = inherited_files.keeps_class_free(run)
-        sought = f"1 class {inherited_files.FREE}" if is_free else f"looks for {counted(novel, 'novel class')}"
+        sought = f"1 novel class, {inherited_files.FREE}" if is_free else f"looks for {counted(novel, 'novel class')}"
         return [data, sought, *planned]
     if not run.meta()["name"]:
         return [run.id]  # the title says the rest

@@ -30,9 +30,9 @@ def show_training_data(run: Run) -> None:
 def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes".
 
-    If a novel cluster is empty: "... and 1 novel class without pictures", or "... and 1 class kept free for pictures of
-    unknown kinds". Once the user has named clusters: "..., 3 clusters with your names (six, seven, nine) and 1 without
-    a name".
+    If a novel cluster is empty: "... and 1 novel class without pictures", or "... and 1 novel class, kept free for
+    pictures of unknown kinds". Once the user has named clusters: "..., 3 clusters with your names (six, seven, nine)
+    and 1 without a name".
     """
     name = _name_data(run)
     try:
@@ -52,7 +52,7 @@ def _describe_training_data(run: Run) -> str:
         empty = sum(not cluster.size and cluster.id not in view.defaults for cluster in clusters)
         parts = [counted(novel - empty, "novel class")] * (novel > empty)
         without_pictures = f"{counted(empty, 'novel class')} without pictures"
-        parts += [f"1 class {FREE}" if keeps_class_free(run) else without_pictures] * (empty > 0)
+        parts += [f"1 novel class, {FREE}" if keeps_class_free(run) else without_pictures] * (empty > 0)
         return listed([text, *parts])
     found = [c.id for c in view.clusters if c.size and c.id not in {*view.defaults, *view.decisions.rejected}]
     names = [view.name(cluster) for cluster in found if cluster in view.decisions.names]
