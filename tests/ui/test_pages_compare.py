@@ -341,6 +341,17 @@ def test_a_seed_that_waits_is_not_offered_again(open_page, tmp_path):
     assert list(seed_links(open_page(tmp_path))) == ["LPS, C=10: seed 1"]
 
 
+def test_a_finished_run_of_a_missing_seed_is_added_to_the_choice_and_not_trained_again(open_page, made):
+    chosen = ids(made, "lps 0", "lps 1", "plain 0")
+    app = open_page(root_of(made), run=chosen)
+    assert not seed_links(app)
+    offers = [button for button in app.button if button.key.startswith("add_finished_")]
+    assert [button.label.replace("\\", "") for button in offers] == ["LPS, use_margin=false: seed 1"]
+    offers[0].click().run()
+    assert app.query_params["run"] == [*chosen, made["plain 1"].id]
+    assert not seed_links(app) and "add_finished_0" not in [button.key for button in app.button]
+
+
 def test_the_papers_value_stands_beside_a_run_that_is_comparable(open_page, tmp_path, monkeypatch):
     monkeypatch.setattr(paper_results, "DATASETS", {"digits": "CIFAR-10"})
     settings = {"network.freeze_until": "layer3"}

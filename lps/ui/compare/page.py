@@ -29,7 +29,6 @@ from lps.charts.group_tables import (
 from lps.files.atomic import fingerprint
 from lps.report import run_report
 from lps.scores.estimates import CONFIDENCE_TEXT, INTERVAL
-from lps.settings.config import Config
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import (
@@ -76,7 +75,7 @@ def main() -> None:
         return
     groups = group_tables.sorted_groups(scored)
     scores.show_table(groups)
-    reference = _show_baseline(groups, runs)
+    reference = _show_baseline(groups, selected)
     _show_downloads(groups, reference, lambda: run_report.report_of_comparison(scored, left_out, scoring))
     _show_runs(groups, select.run_names(runs))
     _show_published()
@@ -85,16 +84,12 @@ def main() -> None:
     _show_texts(groups, scoring, reference)
 
 
-def _show_baseline(groups: list[Group], runs: Sequence[Run]) -> Group | None:
-    """Show every group against a baseline; returns the baseline. runs: all, of which some may wait or train."""
+def _show_baseline(groups: list[Group], selected: Sequence[Run]) -> Group | None:
+    """Show every group against a baseline; returns the baseline."""
     if len(groups) < 2:
         return None
     st.subheader("Are the differences significant?", anchor=False)
-
-    def read_waiting() -> list[Config]:
-        return [config for run in runs if run.state().is_moving and (config := run.config_if_readable())]
-
-    return group_differences.show_differences(groups, "against", read_waiting=read_waiting)
+    return group_differences.show_differences(groups, "against", chosen_runs=selected)
 
 
 # ---------------------------------------------------------------------------------------------------- choices

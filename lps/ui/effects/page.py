@@ -59,6 +59,10 @@ class _SplitRuns:
     unfinished: dict[Run, tuple[Config, State]]
 
     @property
+    def runs(self) -> list[Run]:
+        return [*self.finished, *self.unfinished]
+
+    @property
     def waiting(self) -> list[Config]:
         """Return the runs that will finish without action by the user."""
         return [config for config, state in self.unfinished.values() if state.is_moving]
@@ -74,7 +78,7 @@ def main() -> None:
     if selection is None:
         _show_empty(runs)
         return
-    page_head.link_sweeps([*selection.finished, *selection.unfinished])
+    page_head.link_sweeps(selection.runs)
     scoring = _pick_scoring()
     scored = _score_runs(selection, scoring)
     if not scored:
@@ -97,7 +101,7 @@ def main() -> None:
     elif view == "ablation":
         ablations.show_ablation(scored, selection.waiting)
     else:
-        _show_setting(scored, effect_list, varied, selection.measure, selection.waiting)
+        _show_setting(scored, effect_list, varied, selection)
 
 
 def _requested_runs() -> list[Run]:
@@ -338,10 +342,10 @@ def _show_setting(
     scored: Sequence[Scored],
     effect_list: Sequence[MainEffect],
     varied: Mapping[str, list],
-    measure: str,
-    waiting: Sequence[Config],
+    selection: _SplitRuns,
 ) -> None:
     """Plot the effect of one setting within one background, by default the largest, and offer missing runs."""
+    measure = selection.measure
     st.subheader("One setting", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         configs = [member.config for member in scored]
@@ -372,7 +376,7 @@ def _show_setting(
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
     usual = named.get(background.config.defaults().get(setting))
-    group_differences.show_differences(list(named.values()), "against", usual, lambda: waiting)
+    group_differences.show_differences(list(named.values()), "against", usual, selection.runs)
     lacking = [(value,) for value in varied[setting] if value not in groups]
     _offer_missing_runs(background, lacking)
 

@@ -5,13 +5,14 @@ Chart and table against a baseline; sentences about main effects and the best va
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import streamlit as st
 
 from lps.analysis import differences, run_groups
 from lps.analysis.differences import GroupComparison
+from lps.analysis.effects import rest_of
 from lps.analysis.main_effects import Interaction, MainEffect, find_interactions, find_reversal, main_effects
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
@@ -21,9 +22,9 @@ from lps.charts.group_tables import SCORE_COLUMNS, group_label
 from lps.scores import estimates
 from lps.scores.estimates import INTERVAL
 from lps.settings import catalog
-from lps.settings.config import Config
 from lps.settings.parameters import short_text, text_of
-from lps.ui.shared import data_table, escape, scores, theme, url_fields
+from lps.store.runs import Run
+from lps.ui.shared import data_table, escape, scores, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized, counted, listed, with_minus
@@ -32,6 +33,7 @@ _NAMES = {column: SCORE_COLUMNS[column][0] for column in differences.COLUMNS}
 _ABOUT_SEEDS = "How many seeds were compared. 0 (1 of 2): only seed 0, because the other group has no such run"
 _MAX_NAMED = 3
 _MAX_LINKS = 6  # groups that lack seeds
+_ABOUT_ADDING = "A finished run has the settings of this row, but is not chosen on this page. Click to choose it, too."
 _ABOUT_LINK = "Opens Launch with the settings of this row and the seeds that it lacks"
 _ONE_SEED = " (one seed: chance cannot be ruled out)"
 _NO_EVIDENCE = " (not distinguishable from chance)"
@@ -44,13 +46,12 @@ def show_differences(
     groups: Sequence[Group],
     field_name: str,
     default_group: Group | None = None,
-    read_waiting: Callable[[], Sequence[Config]] | None = None,
+    chosen_runs: Sequence[Run] | None = None,
 ) -> Group | None:
     """Show chart and table of the differences from a baseline; return it, None if there are fewer than two groups.
 
     field_name: of the choice in the URL, different for each table of a page. default_group: the baseline until the user
-    chooses one. read_waiting: returns the runs that wait or train; if given, link to Launch for seeds that groups lack
-    beside these.
+    chooses one. chosen_runs: all runs that are chosen on the page; if given, offer the seeds that groups lack.
     """
     if len(groups) < 2:
         return None
@@ -70,31 +71,64 @@ def show_differences(
     )
     sentences = [*differences.explain_differences(comparison), *_explain_other_baselines(comparison, baseline)]
     st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in sentences))
-    if read_waiting is not None:
-        _link_missing_seeds(comparison, read_waiting)
+    if chosen_runs is not None:
+        _offer_missing_seeds(comparison, [run.id for run in chosen_runs])
     return baseline
 
 
-def _link_missing_seeds(comparison: GroupComparison, read_waiting: Callable[[], Sequence[Config]]) -> None:
-    """Link to the form with the settings of each group that lacks seeds, and with these seeds."""
+def _offer_missing_seeds(comparison: GroupComparison, chosen_ids: Sequence[str]) -> None:
+    """Offer the seeds that groups lack: finished runs that are not chosen yet, else a link to Launch.
+
+    Seeds that wait or train are not offered.
+    """
     pairs = zip(comparison.groups, comparison.references)
     lacking = [(group, seeds) for group, other in pairs if (seeds := differences.missing_seeds(group, other))]
-    waiting = read_waiting() if lacking else []
-    seeds_by_group = []
+    runs_by_setup: dict[tuple[str, int], list[Run]] = {}
+    for run in select.open_runs() if lacking else []:
+        if config := run.config_if_readable():
+            runs_by_setup.setdefault((rest_of(config, ()), config.seed), []).append(run)
+    finished_by_group, seeds_by_group = [], []
     for group, missing_seeds in lacking:
-        if seeds := [seed for seed in missing_seeds if replace(group.config, seed=seed) not in waiting]:
-            seeds_by_group.append((group, seeds))
-    if not seeds_by_group:
-        return
-    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="missing_seeds"):
-        st.caption("Add seeds:", width="content")
-        for group, seeds in seeds_by_group[:_MAX_LINKS]:
-            text = ", ".join(map(str, seeds))
-            label = escape.markdown(f"{group_label(group)}: {'seed' if len(seeds) == 1 else 'seeds'} {text}")
-            link = {"query_params": {"clone": group.members[0].run.id, "set": f"seed={text}"}, "width": "content"}
-            st.page_link("pages/launch.py", label=label, icon=":material/add:", help=_ABOUT_LINK, **link)
-        if len(seeds_by_group) > _MAX_LINKS:
-            st.caption(f"and {len(seeds_by_group) - _MAX_LINKS} more", width="content")
+        finished, seeds = {}, []
+        for seed in missing_seeds:
+            equal_runs = runs_by_setup.get((rest_of(group.config, ()), seed), [])
+            states = {run.id: run.state() for run in equal_runs}
+            addable = [name for name, state in states.items() if state.name == "finished" and name not in chosen_ids]
+            if addable:
+                finished[seed] = max(addable)  # ids begin with the time of creation
+            elif not any(state.is_moving for state in states.values()):
+                seeds.append(seed)
+        finished_by_group += [(group, finished)] * bool(finished)
+        seeds_by_group += [(group, seeds)] * bool(seeds)
+    if finished_by_group:
+        with _seed_row("Add finished runs:", len(finished_by_group), "finished_seeds"):
+            for number, (group, finished) in enumerate(finished_by_group[:_MAX_LINKS]):
+                options = {"type": "tertiary", "icon": ":material/playlist_add:", "help": _ABOUT_ADDING}
+                ids = ("run", [*chosen_ids, *finished.values()])
+                label, key = _label_seeds(group, finished), f"add_finished_{number}"
+                st.button(label, key=key, on_click=url_fields.set_values, args=ids, **options)
+    if seeds_by_group:
+        with _seed_row("Launch more seeds:", len(seeds_by_group), "missing_seeds"):
+            for group, seeds in seeds_by_group[:_MAX_LINKS]:
+                query = {"clone": group.members[0].run.id, "set": f"seed={', '.join(map(str, seeds))}"}
+                link = {"query_params": query, "icon": ":material/add:", "help": _ABOUT_LINK, "width": "content"}
+                st.page_link("pages/launch.py", label=_label_seeds(group, seeds), **link)
+
+
+@contextmanager
+def _seed_row(title: str, num_groups: int, key: str) -> Iterator[None]:
+    """Show a row of offers, at most `_MAX_LINKS`, after their title."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key=key):
+        st.caption(title, width="content")
+        yield
+        if num_groups > _MAX_LINKS:
+            st.caption(f"and {num_groups - _MAX_LINKS} more", width="content")
+
+
+def _label_seeds(group: Group, seeds: Collection[int]) -> str:
+    """Format as "LPS, C=10: seeds 1, 2", as markdown."""
+    noun = "seed" if len(seeds) == 1 else "seeds"
+    return escape.markdown(f"{group_label(group)}: {noun} {', '.join(map(str, seeds))}")
 
 
 def _difference_code(groups: Sequence[Group], baseline: Group, column: str) -> str:
