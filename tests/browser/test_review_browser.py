@@ -45,7 +45,7 @@ def test_keys_decide_undo_and_name(run, deck):
     written(deck, 1)
     assert said(run).moved == {first: int(re.search(r"\d+", to)[0])}
     deck.keyboard.press("u")
-    written_back = "() => document.querySelector('.lps-deck-counts').textContent.includes('0 confirmed')"
+    written_back = "() => document.querySelector('.lps-deck-counts').textContent.includes('0 assigned')"
     deck.wait_for_function(written_back)
     assert deck.evaluate(IMAGE) == first and said(run).is_empty
     deck.keyboard.press("n")
@@ -72,7 +72,7 @@ def test_nothing_is_lost_while_the_server_is_away(run, deck, open_page):
     deck.close()
     other.goto(deck.url)
     other.wait_for_selector(CHOICE)
-    other.wait_for_function("() => document.querySelector('.lps-deck-counts').textContent.includes('5 confirmed')")
+    other.wait_for_function("() => document.querySelector('.lps-deck-counts').textContent.includes('5 assigned')")
     assert said(run).confirmed == set(images) and len(naming.read_entries(run)) == 5
 
 

@@ -62,7 +62,7 @@ def assign(image: int, to: int, key: str) -> dict:
 def test_pictures_come_with_five_suggestions_and_are_not_sent_twice(run):
     first = cards(run)
     shown = [card["image"] for card in first["cards"]]
-    assert len(set(shown)) == 12 == len(first["large"]["ids"]) and first["confirmed"] == 0
+    assert len(set(shown)) == 12 == len(first["large"]["ids"]) and first["assigned"] == 0
     for card in first["cards"]:
         assert len(card["suggestions"]) == 5 and card["why"]
         assert {image for one in card["suggestions"] for image in one["images"]} <= set(first["small"]["ids"])
@@ -73,12 +73,12 @@ def test_a_decision_is_written_once_and_taken_back(run):
     image = cards(run)["cards"][0]["image"]
     for _ in range(2):
         answer = decide(run, assign(image, 7, "window-1-a"), held=[image, 3])
-        assert answer == {"done": ["window-1-a"], "refused": {}, "gone": [image], "confirmed": 1}
+        assert answer == {"done": ["window-1-a"], "refused": {}, "gone": [image], "assigned": 1, "classless": 0}
     assert said(run).moved == {image: 7} and len(naming.read_entries(run)) == 1
     assert image not in [card["image"] for card in cards(run)["cards"]]
     undo = {"key": "window-1-b", "do": "undo", "of": "window-1-a"}
-    assert decide(run, undo, undo)["confirmed"] == 0 and said(run).is_empty
-    assert decide(run, assign(image, 7, "window-1-a"))["confirmed"] == 0, "it comes late, and again"
+    assert decide(run, undo, undo)["assigned"] == 0 and said(run).is_empty
+    assert decide(run, assign(image, 7, "window-1-a"))["assigned"] == 0, "it comes late, and again"
 
 
 def test_a_new_class_is_made_once_under_one_name(run):
@@ -92,7 +92,7 @@ def test_a_new_class_is_made_once_under_one_name(run):
 def test_a_picture_of_nothing_is_decided_too(run):
     image = cards(run)["cards"][0]["image"]
     answer = decide(run, {"key": "window-1-a", "image": image, "do": "nothing"}, held=[image])
-    assert said(run).classless_images == {image} and answer["gone"] == [image] and cards(run)["confirmed"] == 1
+    assert said(run).classless_images == {image} and answer["gone"] == [image] and cards(run)["classless"] == 1
 
 
 def test_two_windows_at_once_lose_nothing(run):

@@ -43,6 +43,8 @@ def show_training_on(view: PredictionView) -> None:
         counts += [f"{len(rejected)} marked as not a class"] * bool(rejected)
         for ids, noun in ((view.decisions.parents, "merged cluster"), (view.decisions.confirmed, "assigned picture")):
             counts += [counted(len(ids), noun)] * bool(ids)
+        classless = len(view.decisions.classless_images)
+        counts += [f"{classless:,} none of these"] * bool(classless)
         say = nouns.of(view.run)
         st.markdown(f":small[{say(', '.join(counts) if is_ready else continued_training.FIRST_STEP)}]", width="stretch")
         is_pressed = st.button(

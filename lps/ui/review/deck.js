@@ -78,7 +78,7 @@ class Deck {
       const middle = cut + 1 + head.large.bytes;
       const large = new Sheet(head.large, bytes.slice(cut + 1, middle), false);
       const small = new Sheet(head.small, bytes.slice(middle), head.pixelated);
-      Object.assign(this, { names: head.names, waiting: head.waiting, confirmed: head.confirmed, trouble: "" });
+      Object.assign(this, { names: head.names, waiting: head.waiting, assigned: head.assigned, classless: head.classless, trouble: "" });
       this.isDry = !head.cards.length;
       const isFirst = !this.cards.length;
       if (isReplacing) this.cards.splice(1);
@@ -161,7 +161,7 @@ class Deck {
     if (this.isOver) return;
     this.trouble = news.trouble ?? (Object.values(news.refused)[0] ?? "");
     if (news.trouble) return this.drawFoot();
-    this.confirmed = news.confirmed;
+    [this.assigned, this.classless] = [news.assigned, news.classless];
     const gone = new Set(news.gone);
     const back = new Set(this.outbox.waiting.map((decision) => decision.image));
     this.cards = this.cards.filter((card, i) => i === 0 || back.has(card.image) || !gone.has(card.image));
@@ -262,9 +262,10 @@ class Deck {
 
   drawFoot() {
     const rate = this.seconds > 0 && this.count ? ` · ${(60 * this.count / this.seconds).toFixed(0)} a minute` : "";
-    const [count, confirmed, waiting] = [this.count, this.confirmed, this.waiting].map((n) => n?.toLocaleString("en"));
+    const numbers = [this.count, this.assigned, this.classless, this.waiting];
+    const [count, assigned, classless, waiting] = numbers.map((n) => n?.toLocaleString("en"));
     const words = [`${count} decided in this session${rate}`];
-    if (this.isLoaded) words.push(`${confirmed} confirmed in total`, `${waiting} left`);
+    if (this.isLoaded) words.push(`${assigned} assigned and ${classless} none of these in total`, `${waiting} left`);
     const late = this.outbox?.waiting.length ?? 0;
     const saved = late ? `${late} not saved yet` : this.count ? "All saved" : "";
     const lines = [part("news", "p", this.news), part("counts", "p", [...words, saved].filter(Boolean).join(" · "))];

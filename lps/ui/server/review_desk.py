@@ -112,7 +112,7 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
         "cards": cards,
         "names": sorted(name for i, name in names.items() if name != f"cluster {i}"),
         "waiting": int(doubts.waiting.sum()),
-        "confirmed": len(decisions.confirmed | decisions.classless_images),
+        **_count_decisions(decisions),
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= gallery.TINY,
         "large": large[0],
         "small": small[0],
@@ -195,7 +195,12 @@ def _record_decisions(run: Run, epoch: int, request_body: Mapping) -> Response:
     current = naming.naming_of_epoch(naming.read_entries(run), epoch)
     decided = current.confirmed | current.classless_images
     outdated = sorted(_read_ids(request_body.get("held")) & decided)
-    return JSONResponse({"done": done, "refused": refused, "gone": outdated, "confirmed": len(decided)})
+    return JSONResponse({"done": done, "refused": refused, "gone": outdated, **_count_decisions(current)})
+
+
+def _count_decisions(decisions: Naming) -> dict[str, int]:
+    """Return the numbers of images that the user assigned to a cluster, and that show none of the classes."""
+    return {"assigned": len(decisions.confirmed), "classless": len(decisions.classless_images)}
 
 
 def _record_decision(run: Run, epoch: int, desk: ReviewSession, decision: Mapping) -> None:
