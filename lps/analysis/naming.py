@@ -261,35 +261,58 @@ def named_epochs(entries: Sequence[Mapping]) -> list[int]:
     return [epoch for epoch in sorted({entry["epoch"] for entry in entries}) if entries_in_effect(entries, epoch)]
 
 
-_OF_IMAGES = {  # decisions on single images, in words
-    "split": "split off as cluster {new}",
-    "assign": "moved to cluster {to}",
-    "wrong": "marked as not in cluster {id}",
-    "nothing": "marked as none of these",
+_OF_IMAGES = {  # decisions on single images: in words, and the key of their cluster
+    "split": ("split off as", "new"),
+    "assign": ("moved to", "to"),
+    "wrong": ("marked as not in", "id"),
+    "nothing": ("marked as none of these", None),
 }
 
 
-def entry_in_words(entry: Mapping) -> str:
-    """Describe an entry in words: "cluster 7 named zebra"."""
+def _cluster_in_words(cluster: int) -> str:
+    return f"cluster {cluster}"
+
+
+def entry_in_words(entry: Mapping, noun: str = "image", name_of: Callable[[int], str] = _cluster_in_words) -> str:
+    """Describe an entry in words: "cluster 7 named zebra". noun: of one image. name_of: names a cluster."""
     if entry.get("undo"):
         return "last decision undone" if entry["undo"] is True else "a decision undone"
     if "restore" in entry:
-        return f"went back to the state with {counted(entry['restore'], 'decision')}"
-    return "; ".join(filter(None, map(_step_words, entry["steps"][:3]))) + "; …" * (len(entry["steps"]) > 3)
+        return f"state {entry['restore']} restored"
+    steps = [_step_words(step, noun, name_of) for step in entry["steps"][:3]]
+    return "; ".join(filter(None, steps)) + "; …" * (len(entry["steps"]) > 3)
 
 
-def _step_words(step: Mapping) -> str:
+def history_in_words(
+    entries: Sequence[Mapping], noun: str = "image", name_of: Callable[[int], str] = _cluster_in_words
+) -> list[str]:
+    """Describe every entry of an epoch; an undo says what it has undone. noun, name_of: see `entry_in_words`."""
+    texts = []
+    for count, entry in enumerate(entries):
+        undone = entry.get("undo")
+        active = [entry for _, entry in journal.in_effect(entries[:count])] if undone else []
+        matching = active if undone is True else [entry for entry in active if entry.get("key") == undone]
+        text = entry_in_words(matching[-1] if matching else entry, noun, name_of)
+        texts.append(f"undone: {text}" if matching else text)
+    return texts
+
+
+def _step_words(step: Mapping, noun: str, name_of: Callable[[int], str]) -> str:
     cluster, kind = step.get("id"), step.get("do")
     if kind in _OF_IMAGES:
-        return f"{counted(len(step['images']), 'image')} {_OF_IMAGES[kind].format(**step)}"
+        text, key = _OF_IMAGES[kind]
+        return f"{counted(len(step['images']), noun)} {text}" + (f" {name_of(step[key])}" if key else "")
     endings = {
         "name": f"named {clean_line(step.get('name', ''), NAME_LIMIT)}",
         "unname": "no longer named",
-        "merge": f"merged into cluster {step.get('into')}",
+        "merge": f"merged into {name_of(step.get('into'))}",
         "reject": "marked as not a class",
         "accept": "marked as a class again",
     }
-    return f"cluster {cluster} {endings[kind]}" if kind in endings else ""
+    if kind not in endings:
+        return ""
+    subject = _cluster_in_words(cluster) if kind in ("name", "unname") else name_of(cluster)
+    return f"{subject} {endings[kind]}"
 
 
 # ---------------------------------------------------------------------------------------------------- the file

@@ -208,6 +208,25 @@ def test_a_decision_that_changes_nothing_is_no_step_of_the_history(run):
     assert not at(run, 3).wrong_clusters and naming.record_steps(run, 3, [wrong])
 
 
+def test_the_history_has_the_noun_of_the_data_and_the_names_of_clusters(run):
+    naming.record_steps(run, 3, [assign([5], 7)], key="window-1-decision-1")
+    naming.record_steps(run, 3, [split([6, 8], 10), nothing([9])])
+    naming.undo_last(run, 3)
+    naming.undo_entry(run, 3, "window-1-decision-1")
+    naming.restore_state(run, 3, 2)
+    naming.record_steps(run, 3, [name(7, "zebra"), merge(10, 7)])
+    entries = naming.entries_of_epoch(naming.read_entries(run), 3)
+    name_of = {7: "zebra", 10: "cluster 10"}.get
+    assert naming.history_in_words(entries, "picture", name_of) == [
+        "1 picture moved to zebra",
+        "2 pictures split off as cluster 10; 1 picture marked as none of these",
+        "undone: 2 pictures split off as cluster 10; 1 picture marked as none of these",
+        "undone: 1 picture moved to zebra",
+        "state 2 restored",
+        "cluster 7 named zebra; cluster 10 merged into zebra",
+    ]
+
+
 def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):
     for _ in range(2):
         naming.record_steps(run, 3, [assign([5], 7)], key="window-1-decision-1")

@@ -162,3 +162,20 @@ def test_images_like_the_chosen_ones_come_into_sight_and_are_all_ticked(run, ope
     page.get_by_role("button", name="Choose all").click()
     page.get_by_text("Move 34 chosen images to").wait_for()
     expect(ticked).to_have_count(34)
+
+
+def test_a_move_says_so_in_sight_and_leaves_the_page_where_it_is(run, open_page):
+    page = open_page(f"clusters?run={run.id}&cluster=5")
+    page.wait_for_selector(SHEET)
+    tick(page, 40)
+    menu = page.get_by_role("combobox", name="Move 1 chosen image to")
+    menu.scroll_into_view_if_needed()
+    come_to_rest(page)
+    place = "document.querySelector('[data-testid=stMain]').scrollTop"
+    before = page.evaluate(place)
+    menu.fill("cluster 6")
+    menu.press("Enter")
+    expect(page.get_by_text("1 image moved to cluster 6.")).to_be_in_viewport()
+    come_to_rest(page)
+    page.wait_for_timeout(3500)  # naming_wizard.js scrolls up to 3 seconds later
+    assert before > 300 and page.evaluate(place) == before

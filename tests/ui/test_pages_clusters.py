@@ -378,14 +378,19 @@ def test_any_earlier_state_is_restored(open_page, run):
     naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eights"}])
     app = open_page(run.root, cluster=7)
-    app.selectbox(key="state 2").set_value(1).run()
+    states = app.selectbox(key="state 2")
+    assert states.value == 2 and states.options[0].startswith("Current: 2") and len(states.options) == 3
+    assert app.button(key="restore").disabled, "it is the current state"
+    states.set_value(1).run()
     app.button(key="restore").click().run()
     assert said(run).names == {7: "sevens"} and not app.exception and not app.error
+    assert "State 1 restored." in words_of(app) and len(app.selectbox(key="state 3").options) == 4
     naming.record_steps(run, 6, [{"do": "name", "id": 9, "name": "nines"}])  # in another window
     app.button(key="undo").click().run()
     assert "cluster 9 named nines" in app.error[0].value and said(run).names == {7: "sevens", 9: "nines"}
     app.button(key="undo").click().run()
     assert said(run).names == {7: "sevens"} and not app.error
+    assert "Undone: cluster 9 named nines." in words_of(app)
 
 
 def test_what_is_said_against_single_pictures_is_shown(run):
@@ -803,6 +808,7 @@ def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
     box.set_value(3).run()
     assert said(run).moved == dict.fromkeys(mine, 3) and said(run).confirmed == set(mine)
     assert "2 images moved to 3." in words_of(app)
+    assert "naming_scroll" not in app.session_state, "the pictures stay where they are"
     both = [*mine, shown_of(run, 6, 7)[2]]
     monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(both))
     app = open_page(run.root, run=run.id, cluster=7)

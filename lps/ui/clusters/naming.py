@@ -207,7 +207,7 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
     """Show the buttons for undo, for earlier states and for the next cluster."""
     current, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
-        last_decision = naming.entry_in_words(current[-1]) if current else ""
+        last_decision = outcome.describe_entries(view, current)[-1] if current else ""
         st.button(
             "Undo",
             key="undo",
@@ -258,6 +258,7 @@ def merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
     """Make a cluster a part of another one, and open that one or the next without a name."""
     if _record_steps(view, naming.merge_steps(view.decisions, cluster, into, view.defaults)):
         outcome.keep_outcome(view, f"Cluster {view.title(cluster)} merged into cluster {view.title(into)}.", cluster)
+        naming_wizard.request_scroll(naming_wizard.CLUSTER)
         _open_cluster(into)
         if into in view.decisions.names or into in view.defaults:
             _open_next(view, cluster)
@@ -275,6 +276,8 @@ def _change_rejection(view: PredictionView, cluster: int) -> None:
         st.session_state[_REJECTED_AT] = time.monotonic()
         sentence = f"Cluster {view.title(cluster)} is not a class; its images stay unlabeled."
         outcome.keep_outcome(view, sentence, cluster)
+        if naming_wizard.is_on():
+            naming_wizard.request_scroll(naming_wizard.CLUSTER)
         _open_next(view, cluster)
 
 
@@ -282,13 +285,14 @@ def _split_off(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> N
     new_id = view.next_id()
     if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new_id}]):
         outcome.keep_outcome(view, f"{counted(len(ticked), 'image')} moved to cluster {new_id}.", cluster, ticked)
+        naming_wizard.request_scroll(naming_wizard.CLUSTER)
         _open_cluster(new_id)
 
 
 def _open_from_top(cluster: int) -> None:
     outcome.forget_outcome()
     _open_cluster(cluster)
-    naming_wizard.request_scroll(outcome.CLUSTER)
+    naming_wizard.request_scroll(naming_wizard.CLUSTER)
 
 
 def open_new_cluster(cluster: int) -> None:
@@ -299,28 +303,22 @@ def open_new_cluster(cluster: int) -> None:
 
 def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:
     """List every earlier state, newest first, with its last decision and a button that restores it."""
-    states = {0: "No changes yet"}
-    for number, entry in enumerate(log_entries, start=1):
+    states, current = {0: "0 · no changes yet"}, len(log_entries)
+    for number, (entry, text) in enumerate(zip(log_entries, outcome.describe_entries(view, log_entries)), start=1):
         time_text = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
-        states[number] = f"{number} · {time_text} · {naming.entry_in_words(entry)}"
+        states[number] = f"{number} · {time_text} · {text}"
+    states[current] = f"Current: {states[current]}"
     with st.popover("History", icon=":material/history:", type="tertiary", help="Restore any earlier state"):
-        key = f"state {len(log_entries)}"
-        st.selectbox(
+        number = st.selectbox(
             "State after the change",
-            [*states][-2::-1],
+            [*states][::-1],
             format_func=lambda number: states.get(number, str(number)),
-            key=key,
+            key=f"state {current}",
         )
-        st.button(
-            "Restore this state", key="restore", icon=":material/restore:", on_click=_restore_state, args=(view, key)
-        )
-        st.caption("The current state stays in this list, so you can return to it.")
-
-
-def _restore_state(view: PredictionView, key: str) -> None:
-    name_field.forget_refusal()
-    with click_errors.keep_errors("naming"):
-        naming.restore_state(view.run, view.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
+        options = {"icon": ":material/restore:", "disabled": number == current}
+        arguments = (view, number, current)
+        st.button("Restore this state", key="restore", on_click=outcome.restore_state, args=arguments, **options)
+        st.caption("Later states stay in this list, so you can return to them.")
 
 
 def _record_steps(view: PredictionView, steps: list[dict]) -> bool:

@@ -12,6 +12,7 @@ from lps.ui.shared import url_fields
 KEY = "turn"  # of the switch, and in the address, so that a visit by the menu begins without it
 _OPENED = "opened"  # in the address: another page opened the cluster, whose pictures are below the table
 _SCROLL = "naming_scroll"  # in the session: (new value, container that comes into sight)
+CLUSTER = "open_cluster"  # the container of the pictures and the controls of a cluster
 _CARD = "naming"  # the container of the name field
 
 _mount = components.define_component("lps_naming_wizard", components.read_files(__file__, "naming_wizard.js"))

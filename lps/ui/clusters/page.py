@@ -19,6 +19,7 @@ from lps.ui.clusters import (
     compare_clusters,
     exports,
     image_history,
+    naming_wizard,
     outcome,
     single_pictures,
     split_cluster,
@@ -71,8 +72,8 @@ def _show_clusters(runs: list[Run]) -> None:
     cluster = _chosen_cluster(view)
     _show_overview(view, cluster)
     images = _read_pictures(view)
-    with st.container(key=outcome.CLUSTER):
-        outcome.show_outcome(view, entries, partial(split_cluster.search_similar, view, cluster, are_moved=True))
+    outcome.show_outcome(view, entries, partial(split_cluster.search_similar, view, cluster, are_moved=True))
+    with st.container(key=naming_wizard.CLUSTER):
         _show_cluster(view, entries, cluster, images)
     training_on.show_training_on(view)
     exports.show_exports(view, images)

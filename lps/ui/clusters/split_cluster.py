@@ -161,6 +161,7 @@ def show_similar_images(
 
     def finish(target: int) -> None:
         _close_similar()
+        naming_wizard.request_scroll(naming_wizard.CLUSTER)
         if target not in view.ids:
             open_cluster(target)
 
