@@ -24,7 +24,7 @@ from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.files.folder_cache import FolderCache
 from lps.settings.config import Config
-from lps.store import row_index, score_cache, snapshots, titles
+from lps.store import inherited_files, row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.runs import RUN_ID, STATE_FILES, Run, State, settled_states
 
@@ -167,6 +167,12 @@ def read_rows(runs: Sequence[Run]) -> list[RunRow]:
             if readings.stored[root].num_unsaved >= max(_MIN_UNSAVED, len(readings.entries) // 100):
                 _store_rows(root)
     return rows
+
+
+def parents_of(rows: Sequence[RunRow]) -> dict[str, str]:
+    """Return run id -> id of the run that it continues, "" if that cannot be read, for all runs that continue one."""
+    continued = (row.run for row in rows if row.config and row.config.split_confirmed)
+    return {run.id: inherited_files.parent_of(run) for run in continued}
 
 
 def _store_rows(root: str) -> None:

@@ -38,8 +38,8 @@ CONFIDENCE = 0.9
 FIRST_STEP = "Name a cluster or assign a picture first"  # of a user without decisions that give a label
 _MAX_NAMED = 16  # classes or clusters in a sentence
 _NAME_LIMIT = 120  # characters of the name of a run
-# The end of the title of a run that continues another one.
-_SUFFIX = re.compile(", trained on( again)? with [0-9,]+ (name|picture)s?$")
+# What a continued run has in its name beside that of the run before; up to 0.3.0 at the end, which columns cut.
+_ADDITION = re.compile("^With [0-9,]+ (more )?(name|picture)s?, |, trained on( again)? with [0-9,]+ (name|picture)s?$")
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
 _SPREADING = {"use_margin": False, "entropy_weight": 0.0, "prior_weight": 0.0}  # values that switch the terms off
 _TERMS = {"use_margin": "margin", "entropy_weight": "entropy term", "prior_weight": "prior term"}
@@ -380,12 +380,11 @@ def start_continued_training(
     def bring(folder: Path) -> None:
         inherited_files.write_inherited(folder, planned.confirmed, planned.weights)
 
-    title, is_continued = _SUFFIX.subn("", run_title(planned.parent))
-    again = " again" if is_continued else ""
-    confirmed = planned.confirmed
-    given = counted(confirmed.named, "name") if confirmed.named else counted(confirmed.pictures, "picture")
-    ending = f", trained on{again} with {given}"
-    name = name or title[: _NAME_LIMIT - len(ending)] + ending
+    title, is_continued = _ADDITION.subn("", run_title(planned.parent))
+    count, noun = planned.confirmed.named, "name"
+    if not count:
+        count, noun = planned.confirmed.pictures, "picture"
+    name = name or f"With {counted(count, f'more {noun}' if is_continued else noun)}, {title}"[:_NAME_LIMIT]
     order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]
 

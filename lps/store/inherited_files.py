@@ -104,6 +104,15 @@ def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
     return parent_by_id
 
 
+def successors_of(run: str, parents: Mapping[str, str]) -> set[str]:
+    """Return the ids of the runs that continue this one, directly or not. parents: as in `run_family`."""
+    family = {run}
+    for child in sorted(parents):  # ids begin with the time of creation
+        if parents[child] in family:
+            family.add(child)
+    return family - {run}
+
+
 def keeps_class_free(run: Run) -> bool:
     """Return whether the only novel class of the run continues no cluster of the run before."""
     origin = _read_confirmed_or_none(run)

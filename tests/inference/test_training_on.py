@@ -300,7 +300,7 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"), {"do": "assign", "images": moved, "to": 2})
     planned = plan(run, from_weights=True)
     child = launched(planned, monkeypatch)
-    assert child.title == "digits, trained on with 1 name" and inherited_files.parent_of(child) == run.id
+    assert child.title == "With 1 name, digits" and inherited_files.parent_of(child) == run.id
     count = len(members(run, 7))
     from_where = f"continues {run.id[-6:]} from its final weights, with {count} pictures labeled by 1 cluster name"
     from_where += " and 2 pictures that you added to seen classes"
@@ -320,7 +320,7 @@ def test_assigned_pictures_alone_make_a_run_that_can_train(run, monkeypatch):
     planned = plan(run)
     assert planned.in_words().startswith("more labels for 1 class, 2 new labeled pictures")
     child = launched(planned, monkeypatch)
-    assert child.title == "digits, trained on with 2 pictures"
+    assert child.title == "With 2 pictures, digits"
     assert inherited_files.parent_in_words(child).endswith("with 2 pictures that you added to seen classes")
     material = prepare(child.config(), inherited_files.read_confirmed(child))
     assert material.truth[planned.confirmed.images].tolist() == [2, 2]
@@ -338,11 +338,15 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     assert (second.confirmed.given[np.isin(second.confirmed.images, first.confirmed.images)] == 5).all()
     assert second.confirmed.pictures == len(second.confirmed.images) - len(first.confirmed.images)
     assert prepare(second.config, second.confirmed).split.class_names[5:7] == ("7", "eight or so")
-    assert launched(second, monkeypatch).title == "digits, trained on again with 1 name"
+    again = "With 1 more name, digits"
+    assert launched(second, monkeypatch).title == again
+    for before in (again, "digits, trained on with 3 names", "digits, trained on again with 1 picture"):  # up to 0.3.0
+        child.write_meta(name=before)
+        assert launched(second, monkeypatch).title == again
     child.write_meta(name="on a GPU, trained on a GPU")
-    assert launched(second, monkeypatch).title == "on a GPU, trained on a GPU, trained on with 1 name"
+    assert launched(second, monkeypatch).title == "With 1 name, on a GPU, trained on a GPU"
     child.write_meta(name="x" * 120)
-    assert launched(second, monkeypatch).title.endswith("xx, trained on with 1 name")
+    assert launched(second, monkeypatch).title == f"With 1 name, {'x' * 107}"
 
 
 def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
@@ -350,6 +354,12 @@ def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
     for one in "abcd":
         assert inherited_files.run_family(one, parents) == {"a": "", "b": "a", "d": "a", "c": "b"}
     assert inherited_files.run_family("x", parents) == {"w": "", "x": "w"}
+    assert inherited_files.successors_of("a", parents) == set("bcd") and inherited_files.successors_of(
+        "b", parents
+    ) == {"c"}
+    assert inherited_files.successors_of("p", {"p": "q", "q": "p"}) == {"q"} and not inherited_files.successors_of(
+        "c", parents
+    )
     assert inherited_files.run_family("z", parents) == {"z": ""}
     assert inherited_files.run_family("lost", parents) == {"lost": ""}
     assert set(inherited_files.run_family("p", {"p": "q", "q": "p"})) == {"p", "q"}

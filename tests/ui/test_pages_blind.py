@@ -123,7 +123,7 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
     assert here.sizes_by_name()["4"] == fours and here.sizes_by_name().keys() == set("01234"), "novel ones have no name"
     monkeypatch.setattr(predictions.PredictionView, "sizes_by_name", lambda view: {"4": 90 // view.epoch})
     assert "4 grew from 30 to 45 pictures" in words_of(visit("clusters", run=[run.id]))
-    next(button for button in at.button if button.label == "Go back to that run").click().run()
+    next(button for button in at.button if button.label == "Open clusters of that run").click().run()
     assert at.query_params["run"] in (parent.id, [parent.id]) and at.query_params["epoch"] in ("3", ["3"])
     parent.folder.rename(root / "elsewhere")
     assert predictions.read_parent(here) is None

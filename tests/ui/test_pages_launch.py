@@ -459,7 +459,8 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
 def test_the_button_for_copies_says_which_picture_stays():
     long, unlabeled = "labeled/cats/the first one.png", "unlabeled/b.png"
     for parts, pictures, label in (
-        (("labeled", "unlabeled"), (long, unlabeled), f"Leave out {unlabeled} and keep …{long[-21:]}"),
+        (("labeled", "unlabeled"), (long, unlabeled), f"Leave out {unlabeled} and keep …/the first one.png"),
+        (("labeled", "unlabeled"), ("a" * 30, unlabeled), f"Leave out {unlabeled} and keep …{'a' * 21}"),
         (("labeled", "test"), (3, 10), "Leave out 3 and keep 10"),
         (("labeled",), (3, 10, 12), "Leave out 2 copies and keep 3"),
     ):

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from lps.__main__ import main
-from lps.analysis import naming
+from lps.analysis import naming, run_index
 from lps.files.locks import try_lock
 from lps.inference import export_job, model_folder, prediction_files, prediction_job
 from lps.inference.prediction_result import PredictionResult
@@ -150,6 +150,7 @@ def test_the_accuracy_of_a_class_is_that_on_its_withheld_labels(run, pictures):
     assert curve.right[-1] == pytest.approx((predicted[rows] == labels).mean())
     not_measured = set(shown.index[shown.isna()])
     assert not_measured - {"none of these"} and "not measured, because no label" in words_of(at)
+    assert "withheld, not on these pictures" in words_of(at)
     assert all(shown[name].endswith(f" of {accuracy[name][1]}") for name in set(shown.index) - not_measured)
     assert "command line" in words_of(at) and words_of(at).count("The same on the command line") == 0
 
@@ -169,6 +170,22 @@ def test_the_clusters_that_you_named_are_listed_and_merged_ones_count_once(tmp_p
 
 
 @pytest.mark.slow
+def test_an_older_run_links_to_the_newest_one_that_continues_it(run, monkeypatch):
+    newer, newest = (run.id.replace(run.id[-6:], ending) for ending in ("zzzzz1", "zzzzz2"))
+    for run_id in (newer, newest):
+        shutil.copytree(run.folder, run.root / run_id)
+    monkeypatch.setattr(run_index, "parents_of", lambda rows: {newer: run.id, newest: newer})
+    links = {}
+    for run_id in (run.id, newer, newest):
+        at = visit("predict", run=run_id, folder="/pictures")
+        links[run_id] = [link.proto.query_string for link in at.get("page_link") if "run=" in link.proto.query_string]
+        assert ("A newer run continues this one" in words_of(at)) == (run_id != newest)
+    link = f"run={newest}&folder=%2Fpictures"
+    assert links == {run.id: [link], newer: [link], newest: []}
+    shutil.rmtree(run.root / newest / "checkpoints")
+    assert visit("predict", run=run.id).get("page_link")[0].proto.query_string == f"run={newer}"
+
+
 def test_pictures_unlike_the_training_pictures_are_said_to_be_so(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     known = "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4), 1 novel class and 4 novel classes without"

@@ -159,8 +159,12 @@ def _make_frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -
 
 
 def _shorten_key(key: Key) -> str:
+    """Return the end of a long path, from a folder on: "…/airplane_23.jpg"."""
     text = str(key)
-    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+    if len(text) <= _LONGEST:
+        return text
+    start = len(text) + 1 - _LONGEST
+    return f"…{text[max(start, text.find('/', start)) :]}"
 
 
 def _list_choices(finding: Doubt, keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:

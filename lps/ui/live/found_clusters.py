@@ -98,10 +98,10 @@ def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> 
             comparison = escape.markdown(class_changes.compare_in_words(changes)) if changes else ""
             st.markdown(f"{sentence} {comparison}".rstrip(), width="stretch")
             if st.button(
-                "Go back to that run",
+                "Open clusters of that run",
                 key=f"parent:{view.run.id}",
                 icon=":material/arrow_back:",
-                help="Opens its clusters. Its names are still there, and you can train again from it",
+                help="Its names are still there, and you can train again from it",
             ):
                 routing.turn_to("clusters", run=parent.run.id, epoch=str(parent.epoch))
         if changes and (text := class_changes.changes_in_words(changes)):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps.analysis import run_index
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.inference import prediction_files, prediction_job
@@ -15,7 +16,7 @@ from lps.interop import uploaded_folders
 from lps.machine import detached_jobs
 from lps.settings import cli_args
 from lps.settings.backbone_names import GIVEN
-from lps.store import titles
+from lps.store import inherited_files, titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
@@ -61,9 +62,23 @@ def main() -> None:
             f"{escape.markdown(titles.run_label(run))} is {status}; choose another run.", icon=":material/image_search:"
         )
         return
+    _link_newer_run(run, runs, text)
     training_data.show_training_data(run)
     _show_run(run, text)
     model.show_model_export(run)
+
+
+def _link_newer_run(run: Run, runs: list[Run], folder: str | None) -> None:
+    """Link to the newest run that continues this one and can predict, for the same pictures. runs: newest first."""
+    successors = inherited_files.successors_of(run.id, run_index.parents_of(run_index.read_rows(runs)))
+    newer = next((one for one in runs if one.id in successors and prediction_job.has_weights(one)), None)
+    if newer is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.caption("A newer run continues this one:", width="content")
+        query = {"run": newer.id} | ({"folder": folder} if folder else {})
+        label = escape.markdown(titles.run_label(newer))
+        st.page_link("pages/predict.py", label=label, query_params=query, width="content")
 
 
 def _show_run(run: Run, text: str | None) -> None:

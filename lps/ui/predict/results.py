@@ -159,8 +159,10 @@ def _show_counts(answers: _Answers) -> None:
         ),
     ]
     data_table.show_data_table(columns, Counter(class_names).most_common(), say("Number of pictures of each class"))
-    if accuracy and {*class_names} - {NONE, *accuracy}:
-        st.caption(f"Accuracy “{data_table.EMPTY}”: not measured, because no label of this class was withheld.")
+    if accuracy:
+        sentence = say("Accuracy: on training images whose label was withheld, not on these pictures.")
+        missing = f" “{data_table.EMPTY}”: not measured, because no label of this class was withheld."
+        st.caption(sentence + missing * bool({*class_names} - {NONE, *accuracy}))
     if predicted.lost:
         names = escape.markdown(", ".join(predicted.lost))
         st.caption(

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import streamlit as st
 
+from lps.analysis import run_index
 from lps.analysis.run_index import RunRow
 from lps.charts.palette import Palette
 from lps.errors import UserError
@@ -18,10 +19,7 @@ _MAX_RUNS = 40  # runs in a graph
 
 def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
     """Show which runs this one continues, and which continue any of them; nothing if there are none."""
-    parents = {
-        row.run.id: inherited_files.parent_of(row.run) for row in entries if row.config and row.config.split_confirmed
-    }
-    family = inherited_files.run_family(entry.run.id, parents)
+    family = inherited_files.run_family(entry.run.id, run_index.parents_of(entries))
     if len(family) < 2:
         return
     by_id = {row.run.id: row for row in entries}
