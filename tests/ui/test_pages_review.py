@@ -28,7 +28,9 @@ def test_the_deck_is_that_of_the_epoch_that_has_names(open_page, tmp_path):
     app = open_page(run=run.id)
     told_by_page = told(app)
     split = points.read_partition(run).split
-    assert f"Reviewed here: 1,000 of {split.pictures_in_words('image')}. The small images" in words_of(app)
+    (about,) = (one for one in app.caption if "Reviewed here" in one.value)
+    assert f": 1,000 of {split.pictures_in_words('image')}. The small images" in about.value
+    assert "differs from the confidence on Clusters" in about.help and "20 most similar" in about.help
     assert (told_by_page["address"], told_by_page["readonly"]) == (f"/desk/{run.id}/3", False)
     assert told_by_page["noun"] == "Image"
     naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "seven"}])

@@ -9,6 +9,7 @@ from contextlib import suppress
 import streamlit as st
 
 from lps.analysis import naming
+from lps.analysis.review_order import NEIGHBOURS
 from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError
 from lps.store.runs import Run
@@ -19,6 +20,11 @@ from lps.wording import counted
 
 _MAX_MIXED = 3  # clusters that are offered
 _EXAMPLES = "The small images beside a cluster are unlabeled images in it, the most similar to the large image first."
+_ABOUT_SHARES = (
+    "The percentage differs from the confidence on Clusters: half of it is this confidence, half is the share of the "
+    f"{NEIGHBOURS} most similar images that are in the cluster now. Only the {review_desk.MAX_CHOICES} likeliest "
+    "clusters are listed; to choose another class, press New and type its name."
+)
 
 _mount = components.define_component(
     "lps_deck",
@@ -57,7 +63,7 @@ def _show_review(runs: list[Run]) -> None:
     _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
     shown = f"{len(desk.rows):,} of " if len(desk.rows) < len(desk.split.unlabeled) else ""
     number = f"Reviewed here: {shown}{desk.split.pictures_in_words(nouns.of(run)('image'))}."
-    st.caption(f"{number} {nouns.of(run)(_EXAMPLES)}")
+    st.caption(f"{number} {nouns.of(run)(_EXAMPLES)}", help=nouns.of(run)(_ABOUT_SHARES))
     _explain_review(run, epoch)
 
 

@@ -28,7 +28,7 @@ from lps.ui.server import paths
 from lps.ui.shared.select import find_run
 
 _BATCH = 12  # pictures per answer
-_CHOICES = 5  # suggestions of a picture
+MAX_CHOICES = 5  # suggestions of a picture
 _EXAMPLES = 3  # pictures of every suggestion
 _LARGE, _SMALL = 320, 56  # pixels on the screen, of the longer sides
 _MAX_BYTES = 1 << 20  # of a request
@@ -124,7 +124,7 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
 def _make_card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str]) -> dict:
     """Return the data of a picture with its suggestions."""
     cluster_position, believed = int(doubts.cluster_index[row]), doubts.believed[row]
-    columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
+    columns, total = doubts.suggestions(row, MAX_CHOICES), believed.sum()
     return {
         "image": int(desk.around.images[row]),
         "cluster": names[int(doubts.ids[cluster_position])] if cluster_position >= 0 else "none of them",
