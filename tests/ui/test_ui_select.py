@@ -84,3 +84,16 @@ def test_the_run_chosen_last_is_kept_between_pages_until_there_is_a_newer_one(tm
     for runs in ([second, first], [second], [third, second, first]):
         select.pick_run(runs, prefers_own_data=True)
     assert shown == [first.id, first.id, second.id, third.id]
+
+
+def test_a_label_from_an_earlier_state_still_chooses_its_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    runs = [make_run(tmp_path, epochs=2, name="ref", seed=seed) for seed in (0, 1)]
+    at, text = visit("compare"), f"ref ({runs[0].id[-6:]}) · starting"
+    at.multiselect(key="compared_runs").set_value([text]).run()
+    assert not at.exception and at.query_params["run"] == runs[0].id and not at.toast
+    stored = []
+    monkeypatch.setattr(select.url_fields, "set_values", lambda _name, value, *_: stored.append(value))
+    monkeypatch.setattr(select.url_fields, "draw_field", lambda *arguments, **_: arguments[3](text))
+    select.pick_run(runs)
+    assert stored == [[runs[0].id]]

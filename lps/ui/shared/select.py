@@ -23,6 +23,7 @@ from lps.tables import columns
 from lps.ui.shared import escape, url_fields
 from lps.wording import counted, percent
 
+_RESULT = " · "  # in a label, between the name of a run and its state or accuracy
 _FEW = 2  # finished runs that can be compared
 _KEPT = "kept_run"  # in the session: the run chosen last for a page on own data, and the newest run at that time
 _ALL = "all"  # in the address, where all runs are shown instead of a sweep
@@ -163,7 +164,7 @@ def run_labels(runs: Sequence[Run]) -> dict[str, str]:
     """Return the names with the novel accuracy of a run that has finished, otherwise its state: "my run · running"."""
     rows = run_index.read_rows(runs)
     names = _name_rows(rows)
-    return {row.run.id: " · ".join([names[row.run.id], *_result_in_words(row)]) for row in rows}
+    return {row.run.id: _RESULT.join([names[row.run.id], *_result_in_words(row)]) for row in rows}
 
 
 def _result_in_words(row: RunRow) -> list[str]:
@@ -182,7 +183,7 @@ def pick_runs(runs: list[Run], key: str, placeholder: str) -> list[Run]:
     labels = run_labels(runs)
 
     def store_choice(texts: list[str]) -> None:
-        ids = {text: [text] if text in labels else find_by_words(labels, text) for text in texts}
+        ids = {text: _find_labeled(runs, text) or find_by_words(labels, text) for text in texts}
         for text in (text for text, found_ids in ids.items() if not found_ids):
             st.toast(escape.markdown(f"No run has all words of “{text}”."), icon=":material/search_off:")
         url_fields.set_values("run", list(dict.fromkeys(chain.from_iterable(ids.values()))), "epoch")
@@ -201,6 +202,16 @@ def pick_runs(runs: list[Run], key: str, placeholder: str) -> list[Run]:
         label_visibility="collapsed",
     )
     return runs_of_address(runs)
+
+
+def _find_labeled(runs: Sequence[Run], text: str) -> list[str]:
+    """Return the ids of the runs whose id or label is `text`, also a label from an earlier state of the run.
+
+    The browser sends the label that it shows, which may be older than the state.
+    """
+    if any(run.id == text for run in runs):
+        return [text]
+    return [name_id for name_id, name in run_names(runs).items() if text == name or text.startswith(name + _RESULT)]
 
 
 def find_by_words(labels: Mapping[str, str], text: str) -> list[str]:
@@ -236,11 +247,15 @@ def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
     elif prefers_own_data and kept in by_id and newest <= newest_then:
         named_runs = [by_id[kept]]
     chosen = named_runs[0] if named_runs else latest_run(preferred or runs)
+
+    def store_choice(text: str) -> None:
+        url_fields.set_values("run", _find_labeled(runs, text)[:1] or chosen.id, "epoch", "image", "where")
+
     url_fields.draw_field(
         st.selectbox,
         "picked_run",
         chosen.id,
-        lambda name: url_fields.set_values("run", name, "epoch", "image", "where"),
+        store_choice,
         "Run",
         list(by_id),
         format_func=run_labels(runs).__getitem__,
