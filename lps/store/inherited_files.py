@@ -80,7 +80,7 @@ def weights_name(record: dict) -> str:
 
 def parent_of(run: Run) -> str:
     """Return the id of the run that this one continues; "" for none, and if that cannot be read."""
-    origin = _read_confirmed_or_none(run)
+    origin = read_confirmed_or_none(run)
     return origin.parent if origin and RUN_ID.fullmatch(origin.parent) else ""
 
 
@@ -115,13 +115,13 @@ def successors_of(run: str, parents: Mapping[str, str]) -> set[str]:
 
 def keeps_class_free(run: Run) -> bool:
     """Return whether the only novel class of the run continues no cluster of the run before."""
-    origin = _read_confirmed_or_none(run)
+    origin = read_confirmed_or_none(run)
     return origin is not None and run.config().split_num_novel == 1 and bool((origin.rows[-1:] == -1).all())
 
 
 def parent_in_words(run: Run) -> str:
     """Say which run this one continues: "continues q6hlr3 from its final weights, with 431 pictures labeled by ..."."""
-    origin = _read_confirmed_or_none(run)
+    origin = read_confirmed_or_none(run)
     if origin is None:
         return ""
     by_name, added = origin.pictures - origin.added_to_seen, origin.added_to_seen
@@ -133,7 +133,8 @@ def parent_in_words(run: Run) -> str:
     return f"continues {origin.parent[-6:]} from its {weights} weights, with {listed(labels)}"
 
 
-def _read_confirmed_or_none(run: Run) -> Confirmed | None:
+def read_confirmed_or_none(run: Run) -> Confirmed | None:
+    """Return the labels that a user confirmed for a run; None without any, and if they cannot be read."""
     try:
         return read_confirmed(run) if (run.folder / LABELS).exists() else None
     except UserError:
@@ -149,7 +150,7 @@ def copy_inherited(config: Config, runs: Iterable[Run]) -> Callable[[Path], None
     for run in runs:
         config_of_run = run.config_if_readable()
         if config_of_run and config.split_confirmed and config_of_run.split_confirmed == config.split_confirmed:
-            labels = labels or _read_confirmed_or_none(run)
+            labels = labels or read_confirmed_or_none(run)
         if config_of_run and config.network_continues and config_of_run.network_continues == config.network_continues:
             weights = weights or run.folder / f"{WEIGHTS}.pt"
     if config.split_confirmed and labels is None:

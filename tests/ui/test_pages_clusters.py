@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shutil
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from lps.charts.palette import DARK, LIGHT
 from lps.data import sources
 from lps.data.classes import Classes
 from lps.data.split import Split
+from lps.inference import continued_training
 from lps.settings.config import configure
 from lps.store import snapshots
 from lps.store.run_folders import create_run, recorded_runs
@@ -434,6 +436,22 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     assert "The same on the command line" in [one.label for one in app.expander]
     app = open_page(run.root, cluster=7, **{"continue": "true"})
     assert not app.exception and "continue" not in app.query_params and "train_on_labels" in app.session_state
+
+
+def test_training_on_is_the_main_button_only_with_names_that_no_run_was_trained_with(open_page, run, monkeypatch):
+    monkeypatch.setattr(continued_training.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    child = continued_training.start_continued_training(planned, name="with sevens")
+    app = open_page(run.root, run=run.id, cluster=7)
+    (link,) = [link.proto for link in app.get("page_link") if link.proto.label == "Continued by with sevens"]
+    assert link.page == "live" and link.query_string == f"run={child.id}"
+    assert app.button(key="train_on").proto.type == "secondary" and not app.button(key="train_on").disabled
+    monkeypatch.setattr(naming, "time", SimpleNamespace(time=lambda: time.time() + 2))
+    naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eights"}])
+    assert open_page(run.root, run=run.id, cluster=7).button(key="train_on").proto.type == "primary"
+    naming.undo_last(run, 6)
+    assert open_page(run.root, run=run.id, cluster=7).button(key="train_on").proto.type == "secondary"
 
 
 def test_a_name_in_another_case_than_its_seen_class_has_its_pictures(run, monkeypatch):

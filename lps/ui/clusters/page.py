@@ -75,7 +75,7 @@ def _show_clusters(runs: list[Run]) -> None:
     outcome.show_outcome(view, entries, partial(split_cluster.search_similar, view, cluster, are_moved=True))
     with st.container(key=naming_wizard.CLUSTER):
         _show_cluster(view, entries, cluster, images)
-    training_on.show_training_on(view)
+    training_on.show_training_on(view, entries)
     exports.show_exports(view, images)
 
 

@@ -1,18 +1,22 @@
 """Train again with cluster names: which pictures become labeled, a preview, and the start."""
 
 import secrets
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
+from lps.analysis import naming, run_index
 from lps.analysis.clusters import FLAGS, Cluster
+from lps.analysis.run_index import RunRow
 from lps.errors import UserError
 from lps.inference import continued_training
 from lps.inference.continued_training import TrainingPlan
 from lps.scheduler import start_check, submit
 from lps.settings import cli_args
+from lps.store import inherited_files, titles
 from lps.store.runs import Run
-from lps.store.titles import short_id
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
@@ -29,7 +33,7 @@ _VISIT = "train_on_visit"
 _ASKED = "continue"  # in the address: the dialog opens at once
 
 
-def show_training_on(view: PredictionView) -> None:
+def show_training_on(view: PredictionView, entries: Sequence[Mapping]) -> None:
     """Show the bar that leads from names to the next run; it stays in sight while the user names clusters."""
     if view.run.is_recorded:
         return
@@ -47,10 +51,16 @@ def show_training_on(view: PredictionView) -> None:
         counts += [f"{classless:,} none of these"] * bool(classless)
         say = nouns.of(view.run)
         st.markdown(f":small[{say(', '.join(counts) if is_ready else continued_training.FIRST_STEP)}]", width="stretch")
+        continuing = _newest_continuing_run(view)
+        if continuing:
+            icon, address = ":material/arrow_forward:", {"run": continuing.run.id}
+            label = f"Continued by {escape.markdown(titles.run_title(continuing.run))}"
+            st.page_link("pages/live.py", label=label, icon=icon, query_params=address)
+        is_new = _gives_labels(view) and not (continuing and _knows_decisions(continuing, view, entries))
         is_pressed = st.button(
             "Train again with these names",
             key="train_on",
-            type="primary",
+            type="primary" if is_new else "secondary",
             icon=":material/model_training:",
             disabled=not is_ready,
             help="Starts a new run that also uses the names of your clusters as labels.",
@@ -58,6 +68,30 @@ def show_training_on(view: PredictionView) -> None:
     if is_pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
         _ask_next_run(view)
+
+
+def _newest_continuing_run(view: PredictionView) -> RunRow | None:
+    """Return the newest run that continues this one."""
+    rows = [row for row in run_index.read_rows(select.own_runs()) if row.config and row.config.split_confirmed]
+    return next((row for row in rows if inherited_files.parent_of(row.run) == view.run.id), None)
+
+
+def _knows_decisions(continuing: RunRow, view: PredictionView, entries: Sequence[Mapping]) -> bool:
+    """Return whether the decisions at this epoch were the same when the continuing run was created."""
+    confirmed = inherited_files.read_confirmed_or_none(continuing.run)
+    earlier = [entry for entry in entries if int(entry.get("time", 0)) <= (continuing.launched or 0)]
+    is_same_epoch = confirmed is not None and confirmed.epoch == view.epoch
+    return is_same_epoch and naming.naming_of_epoch(earlier, view.epoch) == view.decisions
+
+
+def _gives_labels(view: PredictionView) -> bool:
+    """Return whether a picture can get a new label: it is in a named cluster, or was put in a seen class."""
+    decisions = view.decisions
+    in_named = np.isin(view.assigned, [*view.named_ids])
+    in_seen = np.isin(view.assigned, [*(view.defaults.keys() - decisions.rejected)])
+    is_put_there = (view.assigned != view.network.predicted) | np.isin(view.split.unlabeled, [*decisions.confirmed])
+    is_usable = ~np.isin(view.split.unlabeled, [*decisions.unlabeled, *view.split.validation])
+    return bool(((in_named | in_seen & is_put_there) & is_usable).any())
 
 
 @st.dialog("Train again with these names", width="medium")
@@ -209,4 +243,4 @@ def _train_on_command(run: Run, epoch: int, rule: str, threshold: float, start: 
         "afresh": start == "afresh",
         "dissolve": list(map(str, dissolve)),
     }
-    return cli_args.format_command("train-on", short_id(run.id), epoch=epoch, **options)
+    return cli_args.format_command("train-on", titles.short_id(run.id), epoch=epoch, **options)
