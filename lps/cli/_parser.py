@@ -161,7 +161,8 @@ def command_files() -> dict[str, str]:
 def add_filter(sub: argparse.ArgumentParser) -> None:
     """Add the option whose text `filter_runs` takes."""
     help_text = (
-        "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
+        "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', "
+        "'state=failed', or the name of a run as tables show it"
     )
     sub.add_argument("--filter", default="", help=help_text)
 

@@ -7,6 +7,7 @@ from lps.analysis.run_scores import REPEATED
 from lps.errors import UserError
 from lps.settings.config import Config
 from lps.settings.defaults import sort_key
+from lps.store.titles import name_in_symbols
 from lps.tables.run_names import Name, Vocabulary
 
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
@@ -51,6 +52,11 @@ def _differing(configs: Iterable[Config | None], first: dict[tuple[str, str], Co
     for config in filter(None, configs):
         differing.update(config.differences(first.setdefault((config.method, config.dataset), config)))
     return differing
+
+
+def displayed_name(entry: RunRow, varied: Sequence[str] = ()) -> str:
+    """Return the name of a run in tables and menus: "C=10, w=1, LPS seed 0". varied: `varying_settings`."""
+    return name_in_symbols(entry.name, entry.config, varied) if entry.config else entry.name
 
 
 def sort_rows(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:

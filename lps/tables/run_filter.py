@@ -7,20 +7,23 @@
     OPERATOR    = != < <= > >=, ~ (matches a regular expression), !~
     VALUE       a word, or "several words"; lps|orca is either; accuracies are in percent
 
-A run without the compared value does not match; `a!=b` is `not a=b`. Case is ignored. Filters also come from untrusted
+A run without the compared value does not match; `a!=b` is `not a=b`. Case is ignored. A text that matches no run as a
+filter is searched in the displayed names (`select_runs`). Filters also come from untrusted
 addresses, so length, depth and expressions are limited.
 """
 
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
+from lps.analysis import run_diff
 from lps.analysis.run_index import RunRow
 from lps.errors import UserError, shorten
 from lps.settings.parameters import text_of
+from lps.tables import columns
 from lps.tables.run_names import Name, Vocabulary, day_bounds
 
 LONGEST = 500  # characters of a filter
@@ -38,6 +41,7 @@ _COMPARED = {
     "=": lambda value, low, high: low <= value < high or value == low,
 }
 Test = Callable[[RunRow], bool]
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,52 @@ class Filter:
         return selected
 
 
-def select_runs(entries: Sequence[RunRow], text: str) -> list[RunRow]:
-    """Return the entries that match a filter; raises `UserError`."""
-    return parse_filter(text, Vocabulary(entries)).select(entries)
+def select_runs(entries: Sequence[RunRow], text: str, candidates: Sequence[RunRow] | None = None) -> list[RunRow]:
+    """Return the candidates (default: all entries) that match a filter; raises `UserError`.
+
+    If none matches, return those whose displayed name has the text: "C=5, w=0.25, LPS seed 1" is not a condition.
+    """
+    candidates = entries if candidates is None else candidates
+    problem, selected = None, []
+    try:
+        selected = parse_filter(text, Vocabulary(entries)).select(candidates)
+    except UserError as error:
+        problem = error
+    if not selected and len(text) <= LONGEST:
+        selected = _find_by_name(candidates, text, columns.varying_settings(entries))
+    if problem and not selected:
+        raise problem
+    return selected
+
+
+def _find_by_name(entries: Sequence[RunRow], text: str, varied: Sequence[str]) -> list[RunRow]:
+    """Return the entries whose name has all words of the text; if there are none, those whose name contains it.
+
+    Names are those of tables and menus, the labels of charts, and those that are stored.
+    """
+    chart_labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)
+    names = {
+        i: f"{columns.displayed_name(entry, varied)} · {label} · {entry.name}"
+        for i, (entry, label) in enumerate(zip(entries, chart_labels))
+    }
+    searched = text.strip().casefold()
+    found = find_by_words(names, text) or [i for i, name in names.items() if searched in name.casefold()]
+    return [entries[i] for i in found]
+
+
+def find_by_words(labels: Mapping[Key, str], text: str) -> list[Key]:
+    """Return the keys of the labels that have all words of `text`, whole ones; letters alone may begin a word."""
+
+    def has_word(words: list[str], searched: str) -> bool:
+        return any(word.startswith(searched) if searched.isalpha() else word == searched for word in words)
+
+    searched_words = _split_words(text)
+    split_labels = {key: _split_words(label) for key, label in labels.items()}
+    return [key for key, words in split_labels.items() if all(has_word(words, word) for word in searched_words)]
+
+
+def _split_words(text: str) -> list[str]:
+    return re.split(r"[\s,·()]+", text.casefold().strip(" ,"))
 
 
 def parse_filter(text: str, names: Vocabulary) -> Filter:

@@ -111,6 +111,37 @@ def test_what_is_wrong_is_one_sentence_with_its_place(text, words):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
 
 
+SWEPT = [
+    entry(
+        f"margin_scale={scale:g}, entropy_weight={weight:g}, lps seed 1",
+        margin_scale=scale,
+        entropy_weight=weight,
+        seed=1,
+    )
+    for scale in (5.0, 50.0)
+    for weight in (0.25, 1.0)
+] + [entry("ORCA ref, C=10", "orca"), entry("orca ref", "orca", novel=0.7)]
+
+
+@pytest.mark.parametrize(
+    "text, places",
+    {
+        "C=5, w=0.25, LPS seed 1": [0],
+        "seed 1 w=1 c=5": [1],
+        "c=50, w": [2, 3],
+        "5, w=0.2": [0],
+        "orca REF, c=10": [4],
+        "margin_scale=5, entropy_weight=1, LPS seed 1": [1],
+        "ORCA ref": [4, 5],
+        "margin_scale=5 LPS": [0, 1],
+        "novel>60": [5],
+        "novel>80": [],
+    }.items(),
+)
+def test_a_displayed_name_finds_its_runs_where_no_condition_does(text, places):
+    assert [SWEPT.index(one) for one in run_filter.select_runs(SWEPT, text)] == places
+
+
 EVIL = [
     "(a+)+$",
     "(a|a)*b",
@@ -192,3 +223,22 @@ def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does()
 def test_a_setting_whose_switch_is_off_has_no_value(method, margin, text):
     run = entry(method=method) if margin is None else entry(method=method, use_margin=margin)
     assert Vocabulary().find("margin_scale").value_text(run) == text
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("seed 1 C=10", "ab"),
+        ("lps, C=10 seed 1 w=1", "a"),
+        ("novel c=1", "d"),
+        ("sim seed", "e"),
+        ("C=1 seed 1", ""),
+        ("w= C=10", ""),
+    ],
+)
+def test_runs_are_found_by_whole_words_in_any_order(text, found):
+    names = {
+        "a": "C=10, w=1, LPS seed 1 · novel 60.0 %", "b": "C=10, w=0.5, LPS seed 1", "c": "C=10, w=1, LPS seed 10",
+        "d": "C=1, w=1, LPS seed 0 (abc123) · novel 58.3 %", "e": "SimGCD seed 2 · running",
+    }  # fmt: skip
+    assert "".join(run_filter.find_by_words(names, text)) == found

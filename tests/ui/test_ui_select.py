@@ -46,25 +46,6 @@ def test_menus_name_runs_as_the_page_runs_does_with_their_accuracy_or_state(tmp_
     assert select.run_names([swept[0], mine]) == {swept[0].id: "C=10, w=1, LPS seed 0", mine.id: "mine"}
 
 
-@pytest.mark.parametrize(
-    "text, found",
-    [
-        ("seed 1 C=10", "ab"),
-        ("lps, C=10 seed 1 w=1", "a"),
-        ("novel c=1", "d"),
-        ("sim seed", "e"),
-        ("C=1 seed 1", ""),
-        ("w= C=10", ""),
-    ],
-)
-def test_runs_are_found_by_whole_words_in_any_order(text, found):
-    names = {
-        "a": "C=10, w=1, LPS seed 1 · novel 60.0 %", "b": "C=10, w=0.5, LPS seed 1", "c": "C=10, w=1, LPS seed 10",
-        "d": "C=1, w=1, LPS seed 0 (abc123) · novel 58.3 %", "e": "SimGCD seed 2 · running",
-    }  # fmt: skip
-    assert "".join(select.find_by_words(names, text)) == found
-
-
 @pytest.mark.parametrize("page", ["home", "runs", "live", "queue"])
 def test_pages_say_why_a_folder_of_runs_cannot_be_read(tmp_path, monkeypatch, page):
     (tmp_path / "runs").touch()

@@ -6,9 +6,10 @@ from lps.tables import run_filter
 from lps.tables.run_names import FIELDS
 
 _ABOUT = (
-    "A word matches names, ids, notes, tags and states. You can also write conditions, such as lr>0.05. The left "
-    "side is a setting, a measurement (its value at the newest epoch; accuracies in percent) or one of "
-    f"{', '.join(FIELDS)}. The operators are = != < <= > >=, and ~ for a regular expression. "
+    "A word matches names, ids, notes, tags and states. The name of a run as it is shown, such as C=5, LPS seed 1, "
+    "finds it, too. You can also write conditions, such as lr>0.05. The left side is a setting, a measurement (its "
+    f"value at the newest epoch; accuracies in percent) or one of {', '.join(FIELDS)}. The operators are "
+    "= != < <= > >=, and ~ for a regular expression. "
     "Combine conditions with and, or, not and brackets. For example, method=lps|orca finds runs of LPS and of ORCA. "
     "Put text with spaces in quotes."
 )

@@ -69,13 +69,11 @@ def filter_entries(entries: Sequence[RunRow], filters: RunFilters) -> list[RunRo
 
     Raises `UserError` if the filter cannot be read.
     """
-    vocabulary = Vocabulary(entries)
-    matches = run_filter.parse_filter(filters.filter_text, vocabulary).select(
-        [entry for entry in entries if _fits_filters(entry, filters)]
-    )
+    candidates = [entry for entry in entries if _fits_filters(entry, filters)]
+    matches = run_filter.select_runs(entries, filters.filter_text, candidates)
     if filters.sort in SORTS:
         return sort_entries(matches, filters.sort)
-    column = columns.known_columns([filters.sort.removeprefix("-")], vocabulary)
+    column = columns.known_columns([filters.sort.removeprefix("-")], Vocabulary(entries))
     return columns.sort_rows(matches, column[0], filters.sort.startswith("-")) if column else matches
 
 

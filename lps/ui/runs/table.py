@@ -199,8 +199,7 @@ def differences_from(column: Sequence[float | None], baseline: float | None) -> 
 
 def name_of(entry: RunRow, varied: Sequence[str] = ()) -> str:
     """Return the name of a run, and whether it is hidden. varied: settings in which runs of the table differ."""
-    name = titles.name_in_symbols(entry.name, entry.config, varied) if entry.config else entry.name
-    return f"{name}{' (hidden)' * entry.hidden}"
+    return f"{columns.displayed_name(entry, varied)}{' (hidden)' * entry.hidden}"
 
 
 _CELL_READERS = {

@@ -1,8 +1,7 @@
 """The runs that a page shows; the URL stores them (`?run=...&run=...&epoch=...`), so that a link restores them."""
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -18,8 +17,8 @@ from lps.settings.config import Config
 from lps.store import run_folders
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import Run
-from lps.store.titles import name_in_symbols, short_id
-from lps.tables import columns
+from lps.store.titles import short_id
+from lps.tables import columns, run_filter
 from lps.ui.shared import escape, url_fields
 from lps.wording import counted, percent
 
@@ -149,7 +148,7 @@ def run_names(runs: Sequence[Run]) -> dict[str, str]:
 
 def _name_rows(rows: Sequence[RunRow]) -> dict[str, str]:
     varied = columns.varying_settings(rows)
-    names = {row.run.id: name_in_symbols(row.name, row.config, varied) if row.config else row.name for row in rows}
+    names = {row.run.id: columns.displayed_name(row, varied) for row in rows}
     counts = Counter(names.values())
     for row in rows:
         run_id, name = row.run.id, names[row.run.id]
@@ -183,7 +182,7 @@ def pick_runs(runs: list[Run], key: str, placeholder: str) -> list[Run]:
     labels = run_labels(runs)
 
     def store_choice(texts: list[str]) -> None:
-        ids = {text: _find_labeled(runs, text) or find_by_words(labels, text) for text in texts}
+        ids = {text: _find_labeled(runs, text) or run_filter.find_by_words(labels, text) for text in texts}
         for text in (text for text, found_ids in ids.items() if not found_ids):
             st.toast(escape.markdown(f"No run has all words of “{text}”."), icon=":material/search_off:")
         url_fields.set_values("run", list(dict.fromkeys(chain.from_iterable(ids.values()))), "epoch")
@@ -212,21 +211,6 @@ def _find_labeled(runs: Sequence[Run], text: str) -> list[str]:
     if any(run.id == text for run in runs):
         return [text]
     return [name_id for name_id, name in run_names(runs).items() if text == name or text.startswith(name + _RESULT)]
-
-
-def find_by_words(labels: Mapping[str, str], text: str) -> list[str]:
-    """Return the ids of the labels that have all words of `text`, whole ones; letters alone may begin a word."""
-
-    def has_word(words: list[str], searched: str) -> bool:
-        return any(word.startswith(searched) if searched.isalpha() else word == searched for word in words)
-
-    searched_words = _split_words(text)
-    split_labels = {run_id: _split_words(label) for run_id, label in labels.items()}
-    return [run_id for run_id, words in split_labels.items() if all(has_word(words, word) for word in searched_words)]
-
-
-def _split_words(text: str) -> list[str]:
-    return re.split(r"[\s,·()]+", text.casefold().strip(" ,"))
 
 
 def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
