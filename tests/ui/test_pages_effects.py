@@ -129,6 +129,16 @@ def test_runs_that_have_not_finished_are_left_out_and_said(root):
 
 
 @pytest.mark.slow
+def test_the_page_restarts_when_a_run_ends(root, monkeypatch):
+    watched = []
+    monkeypatch.setattr(page.live_part, "restart_on_change", lambda read, _: watched.append((read, read())))
+    running = make(root, state="running", margin_scale=5.0)
+    with held(running):
+        visit("effects", run=[running.id, make(root, margin_scale=10.0).id])
+        assert [read() == first for read, first in watched] == [True]
+    assert [read() == first for read, first in watched] == [False]
+
+
 def test_many_runs_of_two_splits_and_two_methods(root):
     make_grid(root, seeds=(0, 1))
     make(root, **{"split.labeled_ratio": 0.1})

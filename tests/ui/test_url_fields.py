@@ -117,6 +117,22 @@ def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
     assert at.text_input(key="sweep_seeds").value == "0, 1, 2"
 
 
+def test_fields_send_their_values_again_if_the_browser_may_not_have_them():
+    at = visit("launch")
+    at.session_state["visit"].began -= 10
+    at.run()
+    slider = "set:split.num_seen"
+    assert not at.slider(key=slider).proto.set_value, "the browser has it"
+    at.session_state["visit"].was_drawn = False  # as after a click that interrupted the run
+    at.run()
+    assert at.slider(key=slider).proto.set_value and at.slider(key=slider).value == 5
+    at.run()
+    assert not at.slider(key=slider).proto.set_value
+    at.session_state["visit"].began += 10  # as at the second click of a double click on a link
+    at.run()
+    assert at.slider(key=slider).proto.set_value
+
+
 def test_a_setting_of_all_runs_is_the_field_that_launch_has():
     at = visit("sweeps", kind="own", sweep_fixed=["use_margin", "schedule", "threads"], **{"fix:use_margin": "false"})
     assert at.toggle(key="fix:use_margin").value is False and at.text_input(key="fix:threads").value == ""

@@ -32,6 +32,7 @@ from lps.ui.shared import (
     data_table,
     escape,
     group_differences,
+    live_part,
     page_head,
     scores,
     select,
@@ -45,6 +46,7 @@ from lps.wording import counted, percent
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
 _MAX_ASSOCIATED = 3  # pairs of settings that are named
 _EFFECT_DIGITS = 2  # of a score: effects that are equal in whole points are not ranked
+_TICK_S = 5.0  # while a run waits or trains
 _MAX_BARS = 8  # settings in the chart of main effects
 MAX_AXES = 7  # side by side with names that can be read
 
@@ -74,6 +76,8 @@ def main() -> None:
     missing_runs.start_requested()
     runs = _requested_runs() or _runs_of_newest_sweep() or select.default_group(select.open_runs())
     missing_runs.show_started()
+    if active := [run for run in runs if run.state().is_moving]:
+        live_part.restart_on_change(lambda: [run.state().name for run in active], _TICK_S)
     selection = _pick_split(runs)
     if selection is None:
         _show_empty(runs)

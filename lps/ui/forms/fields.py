@@ -23,7 +23,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
-from lps.ui.shared import escape, select, url_fields
+from lps.ui.shared import escape, page_visit, select, url_fields
 from lps.wording import capitalized
 
 _VALUE_OF_CODE = re.compile(r"([^()]*) \((authors' code|third-party code|\w+'s code)([;,] [^()]*)?\)")
@@ -48,6 +48,7 @@ def read_link(is_clicked: bool) -> None:
     """
     if not is_clicked and _form_query() and _form_query() != st.session_state.get("launch_link"):
         st.session_state["draft"], st.session_state["launch_notices"] = _draft_from_query()
+        st.session_state["read_link"] = _form_query(), current_draft()
 
 
 def current_draft() -> Draft:
@@ -61,11 +62,19 @@ def keep_draft(draft: Draft) -> None:
 
 
 def write_link() -> None:
-    """Put the form into the URL, so that a reload or a link restores it."""
+    """Put the form into the URL, so that a reload or a link restores it; keep the URL that it was read from.
+
+    That URL may say the same in another way (`clone=RUN`). Another entry in the browser's history for it would make the
+    way back to the page before longer.
+    """
+    if st.session_state.get("read_link") == (_form_query(), current_draft()):
+        st.session_state["launch_link"] = _form_query()
+        return
     link = {
         key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(current_draft()).items()
     }
     if link != _form_query():
+        page_visit.wait_for_path()
         other_parameters = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _form_query().keys()}
         st.query_params.from_dict(other_parameters | link)
     st.session_state["launch_link"] = link

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.tables.saved_views import SavedViews
-from lps.ui.shared import click_errors, escape, url_fields
+from lps.ui.shared import click_errors, escape, page_visit, url_fields
 
 _FIELD_KEYS = {"find", "hidden"}
 _DEFAULT_VIEW = "usual"  # what the page begins with, where something has this name
@@ -14,7 +14,7 @@ def open_default_view(views: SavedViews) -> None:
     """Show the default view if the page is opened without parameters."""
     is_first_run = "find" not in st.session_state  # the box forgets itself when the page is left
     if is_first_run and not st.query_params and (default_view := views.read_views().get(_DEFAULT_VIEW)):
-        url_fields.wait_for_path()
+        page_visit.wait_for_path()
         _open_view(default_view)
 
 

@@ -16,7 +16,7 @@ from lps.studies.search import Request
 from lps.studies.search_objective import OBJECTIVES
 from lps.studies.search_space import can_be_searched, suggested
 from lps.ui.forms import fields, start_runs
-from lps.ui.shared import escape, export_buttons, notices, select, url_fields
+from lps.ui.shared import escape, export_buttons, notices, page_visit, select, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
@@ -42,7 +42,7 @@ def begin_search(request: Request) -> str:
 def show_search_form() -> None:
     """Show the form, its cost, and the button."""
     errors: dict[str, str] = {}
-    url_fields.restore_address("search_name")
+    page_visit.restore_address("search_name")
     with fields.field_grid(_COLUMN):
         method = url_fields.choose_one(st.selectbox, "method", "Method", catalog.method_titles())
         dataset = url_fields.choose_one(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
@@ -67,7 +67,7 @@ def show_search_form() -> None:
         help_text = "Seed of the sampler"
         draw = url_fields.whole_number_field("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)
         name = fields.ask_name("search", "searches", 32)
-    url_fields.remember_address("search_name")
+    page_visit.remember_address("search_name")
     if errors:
         return
     options = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": parallel}

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.string_util import validate_material_icon
 
 from lps.errors import UserError, shorten
 from lps.files.program_location import DASHBOARD
 from lps.ui.server import routing
-from lps.ui.shared import escape, select, url_fields
+from lps.ui.shared import escape, page_visit, select, url_fields
 
 FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
@@ -102,10 +103,10 @@ def run_page(page) -> None:
     """Draw the tabs and the page that `st.navigation` selected; for a broken file, the reason."""
     if page.url_path in _REDIRECTS:
         page.run()
-    url_fields.begin_page()
     url_fields.restore_changes()
     listed = read_entries()
     entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
+    page_visit.begin_page(entry.name)
     if entry.menu in _KEPT_MENUS:
         _keep_address(entry)
     _show_tabs(entry, _tabs_of_entry(entry, listed))
@@ -113,7 +114,12 @@ def run_page(page) -> None:
         st.title(escape.markdown(entry.title))
         st.error(escape.markdown(f"{entry.broken}."), icon=":material/broken_image:")
     else:
-        page.run()
+        try:
+            page.run()
+        except StopException:
+            page_visit.end_page()
+            raise
+        page_visit.end_page()
 
 
 def _keep_address(entry: MenuEntry) -> None:
@@ -122,14 +128,14 @@ def _keep_address(entry: MenuEntry) -> None:
     Another tab of the entry gets the parts that tabs share. Runs that were deleted meanwhile are left out.
     """
     key = f"address of {entry.menu}"
-    if not st.query_params and url_fields.has_arrived():
+    if not st.query_params and page_visit.has_arrived():
         name, address = st.session_state.get(key, ("", {}))
         address = {part: values for part, values in address.items() if name == entry.name or part in _CARRIED}
         if "run" in address:
             existing = {run.id for run in select.all_runs()}
             address["run"] = [run for run in address["run"] if run in existing]
         if address:
-            url_fields.wait_for_path()
+            page_visit.wait_for_path()
         st.query_params.from_dict(address)
     st.session_state[key] = entry.name, url_fields.read_address()
 

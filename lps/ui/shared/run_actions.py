@@ -67,8 +67,10 @@ def is_pressed(run: Run, state: State, action: str) -> bool:
 @st.dialog("Rename run")
 def ask_name(run: Run) -> None:
     """Show a text field for the name of the run."""
-    name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
-    if st.button("Save", type="primary"):
+    with st.form("rename", border=False):  # Enter saves
+        name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
+        is_saved = st.form_submit_button("Save", type="primary")
+    if is_saved:
         click_errors.try_change(lambda: run.write_meta(name=name))
 
 

@@ -12,14 +12,9 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.settings.parameters import text_of
-from lps.ui.shared import live_part
 
 _CHANGES = "address changes"  # in the session: (page, [(time of a change, URL before it)], URL after the last one)
-_DRAWN = (
-    "drawn page"  # in the session: the page, whether the user has just come to it, and whether the browser has its path
-)
 _LATE_S = 3.0  # so long after a change, a busy browser may still send the address from before it
-_WAITING = "waiting page"  # in the session: the page that waits for the browser
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
@@ -52,6 +47,11 @@ def set_widget(key: str, value, text: str = "") -> None:
     if st.session_state.get(key) != value or drawn_fields.get(key) != drawn:
         st.session_state[key] = value
     drawn_fields[key] = drawn
+
+
+def forget_drawn_fields() -> None:
+    """Make all fields send their values to the browser again."""
+    st.session_state.pop("drawn_fields", None)
 
 
 def _page() -> str:
@@ -217,48 +217,6 @@ def page_link() -> str:
     for key in st.query_params:
         pairs += [f"{_quote_word(key)}={_quote_word(value)}" for value in st.query_params.get_all(key)]
     return f"{(st.context.url or '').partition('?')[0]}{'?' * bool(pairs)}{'&'.join(pairs)}"
-
-
-def begin_page() -> None:
-    """Note the page of this run of the script; call this once at the start."""
-    page, waiting_page = _page(), st.session_state.pop(_WAITING, "")
-    last_page = st.session_state.get(_DRAWN, (page,))[0]
-    st.session_state[_DRAWN] = page, last_page != page or waiting_page == page, last_page == page
-
-
-def has_arrived() -> bool:
-    """Whether the user has just come from another page."""
-    return st.session_state.get(_DRAWN, ("", False, True))[1]
-
-
-def wait_for_path() -> None:
-    """Draw nothing more until the browser has the path of this page; call this before a query is set on arrival.
-
-    The browser has it when it answers for the first time. A query that is set before would be added to the path of the
-    page that was left.
-    """
-    if st.session_state.get(_DRAWN, ("", False, True))[2]:
-        return
-    st.session_state[_WAITING] = _page()
-    answers = iter([False])
-    live_part.wait_for_end(lambda: next(answers, True), lambda has_answered: not has_answered, 0.1)
-    st.stop()
-
-
-def restore_address(name: str) -> None:
-    """Restore the URL that `remember_address` stored, if the page is opened without parameters.
-
-    name: of a field that the form always has; Streamlit forgets it once another page is shown.
-    """
-    address = st.session_state.get(f"address of {name}", {})
-    if address and not st.query_params and name not in st.session_state:
-        wait_for_path()
-        st.query_params.from_dict(address)
-
-
-def remember_address(name: str) -> None:
-    """Store the URL for the way back to this page; call it after the form is drawn."""
-    st.session_state[f"address of {name}"] = read_address()
 
 
 def _set_chosen(name: str, default: list[str], choices: list[str]) -> None:

@@ -20,7 +20,7 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
 from lps.ui.forms import execution_target, fields, form, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import data_table, escape, export_buttons, notices, select, time_estimates, url_fields
+from lps.ui.shared import data_table, escape, export_buttons, notices, page_visit, select, time_estimates, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
 from lps.wording import capitalized, counted, data_size
@@ -71,11 +71,11 @@ def request_start(record: Mapping, name: str, retries: int = 0, target: Executio
 
 def show_sweep_form() -> None:
     """Show the form, its runs, and the button."""
-    url_fields.restore_address("sweep_name")
+    page_visit.restore_address("sweep_name")
     kind = url_fields.choose_one(st.segmented_control, "kind", "Kind of sweep", _KINDS, label_visibility="collapsed")
     draft = _ask_preset() if kind == "preset" else _ask_layout()
     _show_target()
-    url_fields.remember_address("sweep_name")
+    page_visit.remember_address("sweep_name")
     if draft.request is None:
         key, reason = next(iter(draft.errors.items()))
         st.error(escape.sentence(f"{key}: {reason}"), icon=":material/edit_off:")
