@@ -80,7 +80,7 @@ def select_runs(entries: Sequence[RunRow], text: str, candidates: Sequence[RunRo
     candidates = entries if candidates is None else candidates
     problem, selected = None, []
     try:
-        selected = parse_filter(text, Vocabulary(entries)).select(candidates)
+        selected = _parse_filter(text, Vocabulary(entries)).select(candidates)
     except UserError as error:
         problem = error
     if not selected and len(text) <= LONGEST:
@@ -120,7 +120,7 @@ def _split_words(text: str) -> list[str]:
     return re.split(r"[\s,·()]+", text.casefold().strip(" ,"))
 
 
-def parse_filter(text: str, names: Vocabulary) -> Filter:
+def _parse_filter(text: str, names: Vocabulary) -> Filter:
     """Parse a filter; raises `UserError` with the position of the mistake."""
     if len(text) > LONGEST:
         raise UserError("filter", f"{len(text):,} characters are more than {LONGEST}")

@@ -23,7 +23,8 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
-from lps.ui.shared import escape, page_visit, select, url_fields
+from lps.ui.server import page_visit
+from lps.ui.shared import escape, select, url_fields
 from lps.wording import capitalized
 
 _VALUE_OF_CODE = re.compile(r"([^()]*) \((authors' code|third-party code|\w+'s code)([;,] [^()]*)?\)")

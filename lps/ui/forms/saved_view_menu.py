@@ -4,7 +4,8 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.tables.saved_views import SavedViews
-from lps.ui.shared import click_errors, escape, page_visit, url_fields
+from lps.ui.server import page_visit
+from lps.ui.shared import click_errors, escape, url_fields
 
 _FIELD_KEYS = {"find", "hidden"}
 _DEFAULT_VIEW = "usual"  # what the page begins with, where something has this name

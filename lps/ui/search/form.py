@@ -16,7 +16,8 @@ from lps.studies.search import Request
 from lps.studies.search_objective import OBJECTIVES
 from lps.studies.search_space import can_be_searched, suggested
 from lps.ui.forms import fields, start_runs
-from lps.ui.shared import escape, export_buttons, notices, page_visit, select, url_fields
+from lps.ui.server import page_visit
+from lps.ui.shared import escape, export_buttons, notices, select, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280

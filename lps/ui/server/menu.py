@@ -19,8 +19,8 @@ from streamlit.string_util import validate_material_icon
 
 from lps.errors import UserError, shorten
 from lps.files.program_location import DASHBOARD
-from lps.ui.server import routing
-from lps.ui.shared import escape, page_visit, select, url_fields
+from lps.ui.server import page_visit, routing
+from lps.ui.shared import escape, select, url_fields
 
 FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown

@@ -20,7 +20,8 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
 from lps.ui.forms import execution_target, fields, form, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import data_table, escape, export_buttons, notices, page_visit, select, time_estimates, url_fields
+from lps.ui.server import page_visit
+from lps.ui.shared import data_table, escape, export_buttons, notices, select, time_estimates, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
 from lps.wording import capitalized, counted, data_size
