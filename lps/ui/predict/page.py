@@ -21,7 +21,7 @@ from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
 from lps.ui.predict import model, results, training_data, upload
-from lps.ui.shared import click_errors, escape, export_buttons, page_head, select
+from lps.ui.shared import click_errors, escape, export_buttons, page_head, select, url_fields
 
 _NEW_FOLDER = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _NEWEST_RESULT = "predict_seen"  # in the session: run and folder of the newest result
@@ -62,23 +62,22 @@ def main() -> None:
             f"{escape.markdown(titles.run_label(run))} is {status}; choose another run.", icon=":material/image_search:"
         )
         return
-    _link_newer_run(run, runs, text)
+    _offer_newer_run(run, runs)
     training_data.show_training_data(run)
     _show_run(run, text)
     model.show_model_export(run)
 
 
-def _link_newer_run(run: Run, runs: list[Run], folder: str | None) -> None:
-    """Link to the newest run that continues this one and can predict, for the same pictures. runs: newest first."""
+def _offer_newer_run(run: Run, runs: list[Run]) -> None:
+    """Offer the newest run that continues this one and can predict, for the same pictures. runs: newest first."""
     successors = inherited_files.successors_of(run.id, run_index.parents_of(run_index.read_rows(runs)))
     newer = next((one for one in runs if one.id in successors and prediction_job.has_weights(one)), None)
     if newer is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.caption("A newer run continues this one:", width="content")
-        query = {"run": newer.id} | ({"folder": folder} if folder else {})
-        label = escape.markdown(titles.run_label(newer))
-        st.page_link("pages/predict.py", label=label, query_params=query, width="content")
+        open_newer = {"on_click": url_fields.set_values, "args": ("run", newer.id)}
+        st.button(escape.markdown(titles.run_label(newer)), key="newer_run", type="tertiary", **open_newer)
 
 
 def _show_run(run: Run, text: str | None) -> None:
