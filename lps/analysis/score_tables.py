@@ -10,9 +10,10 @@ from dataclasses import asdict
 from lps.analysis import differences, paper_results
 from lps.analysis.differences import Difference, GroupComparison
 from lps.analysis.run_groups import Group, differing_settings
-from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS, REPEATED
+from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS, IMAGES, REPEATED, SELECTIONS
 from lps.errors import UserError
 from lps.files import tables
+from lps.scores.estimates import INTERVAL
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog
 from lps.settings.config import Config, seen_class_ids
@@ -40,9 +41,9 @@ ABOUT_PAPER_CELL = "accuracy on seen, novel and all classes in the same experime
 def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     """Return notes for the reader of the table: scoring, omissions, remarks on the paper.
 
-    scoring: False if protocol and choice of epoch are shown elsewhere.
+    scoring: False if units, protocol and choice of epoch are shown elsewhere.
     """
-    lines = [_ABOUT_COLUMNS, *(_notes_on_scoring(groups) if scoring else [])]
+    lines = [*(_notes_on_scoring(groups) if scoring else []), _ABOUT_COLUMNS]
     raw = [group for group in groups if not group.seen_is_matched]
     nameless = [g.label for g in raw if not catalog.method_info(g.config.method).seen_is_aligned]
     if nameless:
@@ -60,17 +61,26 @@ def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
 
 
 def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
-    first = groups[0].members[0] if groups else None
-    lines = []
-    if first and first.protocol != "orca":
-        lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
-    if first and first.images == "test":
-        lines.append("scored on the test images, which no model was trained on")
-    if first and first.select == "oracle":
-        lines.append("oracle: each run's epoch with the best score on the hidden labels, which are unknown in practice")
-    if first and first.select == "validation":
-        lines.append("validation: each run's epoch with the best score on labeled images whose label was withheld")
-    return lines
+    """Return the units and the spread of the numbers, the protocol, the scored images and epochs."""
+    if not groups:
+        return []
+    first, members = groups[0].members[0], [member for group in groups for member in group.members]
+    num_seeds = _span_in_words([len(group.members) for group in groups])
+    spread = f"mean ± sample standard deviation over n = {num_seeds} seeds"
+    if num_seeds == "1":
+        spread = "one seed per row, so no spread"
+    epochs = _span_in_words([member.epoch for member in members])
+    noun = "epoch" if epochs.isdigit() else "epochs"
+    return [
+        f"accuracies and NMI in percent, gap and conflict in points, time in seconds: {spread}",
+        f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}",
+        f"scored: {IMAGES[first.images]}, at {SELECTIONS[first.select]}; {noun} {epochs}",
+    ]
+
+
+def _span_in_words(numbers: Sequence[int]) -> str:
+    """Format the smallest and the largest number: "2 to 3"; one of them if they are equal."""
+    return " to ".join(map(str, dict.fromkeys([min(numbers), max(numbers)])))
 
 
 def _notes_on_members(group: Group) -> list[str]:
@@ -256,7 +266,7 @@ def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[l
 
 def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
     text = markdown_table(_heads(groups), _rows(groups, escape_markdown, "**{}**".format), 1)
-    text += _markdown_notes([*about_marks(groups), *notes_on_settings(groups), *table_notes(groups)])
+    text += _markdown_notes(_notes_on_scores(groups))
     if comparison.differences:
         rows = difference_rows(comparison, escape_markdown, "**{}**".format)
         text += "\n" + markdown_table(_DIFFERENCE_HEADS, rows, 2) + _markdown_notes(_notes_on_differences(comparison))
@@ -280,8 +290,7 @@ def escape_markdown(text: str) -> str:
 
 def _latex(groups: Sequence[Group], comparison: GroupComparison) -> str:
     rows = _rows(groups, tables.escape_latex, r"\textbf{{{}}}".format)
-    notes = [*notes_on_settings(groups), *about_marks(groups), *table_notes(groups)]
-    text = _latex_table(_heads(groups), rows, 1, notes)
+    text = _latex_table(_heads(groups), rows, 1, _notes_on_scores(groups))
     return "\n".join(filter(None, [text, latex_differences(comparison)]))
 
 
@@ -293,8 +302,16 @@ def latex_differences(comparison: GroupComparison) -> str:
     return _latex_table(_DIFFERENCE_HEADS, rows, 2, _notes_on_differences(comparison))
 
 
+def _notes_on_scores(groups: Sequence[Group]) -> list[str]:
+    return [*table_notes(groups), *about_marks(groups), *notes_on_settings(groups)]
+
+
 def _notes_on_differences(comparison: GroupComparison) -> list[str]:
-    return [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
+    return [
+        f"differences in percent points, with {INTERVAL}s in brackets",
+        *differences.explain_differences(comparison),
+        *differences.undecided_in_words(comparison),
+    ]
 
 
 def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int, notes: Sequence[str]) -> str:
@@ -311,15 +328,34 @@ def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
     settings = _settings(groups)
     keys = [key for key in dict.fromkeys(key for own in settings for key in own) if key not in RESOLVED]
     compared = [f"{column}_{kind}" for column in differences.COLUMNS for kind in DIFFERENCE_CSV]
-    head = ["method", "protocol", "images", "select", "seen_is_matched", *RESOLVED, "n", "seeds", *measured, *published]
+    head = [
+        "method",
+        "protocol",
+        "images",
+        "select",
+        "seen_is_matched",
+        *RESOLVED,
+        "n",
+        "seeds",
+        "scored_epochs",
+        *measured,
+        *published,
+    ]
     rows = [[*head, "against", "pairs", "paired_seeds", *compared, *keys]]
     for i, group in enumerate(groups):
         first, (row, reasons) = group.members[0], group.paper
         numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
-        seeds = " ".join(str(member.config.seed) for member in group.members)
+        seeds, epochs = zip(*((str(member.config.seed), str(member.epoch)) for member in group.members))
         scoring = [first.protocol, first.images, first.select, group.seen_is_matched]
         resolved = [first.precision, first.test_clusters]
-        facts = [tables.line_cell(group.label), *scoring, *resolved, len(group.members), seeds]
+        facts = [
+            tables.line_cell(group.label),
+            *scoring,
+            *resolved,
+            len(group.members),
+            " ".join(seeds),
+            " ".join(epochs),
+        ]
         texts = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
         percent = (row.seen, row.novel, row.all) if row else (None, None, None)
         fractions = ["" if value is None else f"{value / 100:.6g}" for value in percent]

@@ -20,7 +20,7 @@ from lps.analysis.run_scores import Scored, score_run
 from lps.charts import group_tables
 from lps.errors import UserError
 from lps.files import tables
-from lps.scores.protocols import Scores
+from lps.scores.protocols import PROTOCOLS, Scores
 from lps.settings import catalog
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
@@ -345,6 +345,20 @@ def test_csv_is_read_back_and_holds_no_formula():
     assert rows[1]["seen_is_matched"] == "True" and rows[1]["not_comparable"].startswith("it has no results on digits")
     for text in ("=1", "+1", "-1", "@a", "\t=1", "\n=1", "\r+1"):
         assert tables.line_cell(text)[0] == "'"
+
+
+def test_tables_say_what_their_numbers_are():
+    once, twice = scored(), [scored(margin_scale=5.0, seed=seed) for seed in (0, 1)]
+    for form in ("latex", "markdown"):
+        text = score_tables.format_table(group_runs([once, *twice]), form)
+        units = "accuracies and NMI in percent, gap and conflict in points, time in seconds: "
+        assert f"{units}mean ± sample standard deviation over n = 1 to 2 seeds\n" in text
+        assert f"{units}one seed per row" in score_tables.format_table(group_runs([once]), form)
+        assert f"protocol orca: {PROTOCOLS['orca']}\n" in text
+        assert f"scored: the unlabeled training images, at the last epoch; epoch {once.epoch}\n" in text
+        assert "differences in percent points, with 95 % intervals in brackets" in text
+    rows = list(csv.DictReader(io.StringIO(score_tables.format_table(group_runs([once, *twice]), "csv"))))
+    assert [row["scored_epochs"] for row in rows] == [f"{once.epoch}", f"{once.epoch} {once.epoch}"]
 
 
 def test_tables_say_which_experiment_it_is_and_which_settings_each_row_has():
