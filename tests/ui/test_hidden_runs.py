@@ -53,3 +53,11 @@ def test_home_lists_open_runs_alone_and_says_where_the_others_are(monkeypatch, r
     make_run(tmp_path, epochs=2).write_meta(hidden=True)
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     assert any("All runs are hidden" in caption.value for caption in visit("home").caption)
+
+
+def test_runs_says_that_only_hidden_runs_match(monkeypatch, runs):
+    monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
+    text = visit("runs", find="away").info[0].value
+    assert text == "No runs match, except for 1 hidden run. Turn on “Show 1 hidden” above."
+    assert visit("runs", find="elsewhere").info[0].value == "No runs match. Remove a filter above."
+    assert len(visit("runs", find="away", hidden="true").dataframe[0].value) == 1

@@ -14,6 +14,7 @@ from lps.tables.run_names import Name, Vocabulary
 from lps.ui.forms import saved_view_menu
 from lps.ui.runs import bulk_actions, details, groups, import_dialog, lineage, run_filters, side_by_side, table
 from lps.ui.shared import escape, live_part, page_head, select
+from lps.wording import counted
 
 _TICK_S = 5.0  # while a run moves
 
@@ -59,13 +60,19 @@ def _read_entries() -> list[run_index.RunRow]:
 
 def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunRow]) -> None:
     """Show the table, the actions, and details of the selected runs."""
+    with_hidden = replace(filters, hidden=True)
     try:
-        entries = run_filters.filter_entries(all_entries, filters)
+        matches = run_filters.filter_entries(all_entries, with_hidden)
     except UserError as error:
         st.error(escape.sentence(error), icon=":material/filter_alt_off:")
-        entries = run_filters.filter_entries(all_entries, replace(filters, filter_text=""))
+        matches = run_filters.filter_entries(all_entries, replace(with_hidden, filter_text=""))
+    entries = [entry for entry in matches if filters.hidden or not entry.hidden]
     if not entries:
-        st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
+        text = "No runs match. Remove a filter above."
+        if matches:
+            switch = run_filters.label_hidden_switch(all_entries)
+            text = f"No runs match, except for {counted(len(matches), 'hidden run')}. Turn on “{switch}” above."
+        st.info(text, icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="runs_menus"):

@@ -112,7 +112,6 @@ def _negated(value: float | None) -> float | None:
 def ask_filters(entries: Sequence[RunRow]) -> RunFilters:
     """Show the fields above the table."""
     tags = sorted({tag for entry in entries for tag in entry.tags})
-    num_hidden = sum(entry.hidden for entry in entries)
     methods = {name: titles.method_title(name) for name in sorted({entry.method for entry in entries if entry.method})}
     present_states = {entry.shown_state for entry in entries}
     states = [name for name in theme.BADGES if name in present_states]
@@ -128,10 +127,15 @@ def ask_filters(entries: Sequence[RunRow]) -> RunFilters:
             tags=_ask_choices("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
         )
         sort = url_fields.choose_one(st.selectbox, "sort", "Sort by", _list_sorts(entries), width=150)
-        include_hidden = (
-            st.toggle(f"Show {num_hidden} hidden", key="hidden", bind="query-params") if num_hidden else False
+        include_hidden = any(entry.hidden for entry in entries) and st.toggle(
+            label_hidden_switch(entries), key="hidden", bind="query-params"
         )
     return replace(filters, sort=sort, hidden=include_hidden)
+
+
+def label_hidden_switch(entries: Sequence[RunRow]) -> str:
+    """Return the label of the switch that shows hidden runs."""
+    return f"Show {sum(entry.hidden for entry in entries)} hidden"
 
 
 def _list_sorts(entries: Sequence[RunRow]) -> dict[str, str]:
