@@ -55,13 +55,15 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval −4.8 to 44.8"
     said = group_differences.describe_main_effects([found], "novel")
     assert said.startswith("Largest effects on novel accuracy (not distinguishable from chance): **margin")
-    advice = "3 seeds are too few to tell these effects from chance; 5 or more narrow the intervals."
-    assert said.endswith(f" {advice}")
-    assert "too few" not in group_differences.describe_main_effects([replace(found, seeds=5)], "novel")
+    advice = "vary too much between the 3 seeds to tell them from chance; 5 or more seeds narrow the intervals."
+    assert said.endswith(f" The effects {advice}")
+    averages = group_differences.describe_main_effects([replace(found, contexts=2)], "novel")
+    assert f" These averages {advice} The difference of two single combinations can vary less" in averages
+    assert "vary too much" not in group_differences.describe_main_effects([replace(found, seeds=5)], "novel")
     clear = replace(found, setting="temperature", half_width=0.1)
     said = group_differences.describe_main_effects([found, clear], "novel")
     assert "accuracy: **margin" in said and "from 5 to 10 (not distinguishable from chance); **temp" in said
-    assert "too few" not in said
+    assert "vary too much" not in said
 
 
 @pytest.mark.parametrize(

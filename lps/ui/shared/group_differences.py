@@ -291,12 +291,20 @@ def _format_points(effect: MainEffect) -> str:
 
 
 def _explain_few_seeds(effects: Sequence[MainEffect], doubts: Sequence[str]) -> str:
-    """Say how many seeds help if no effect is distinguishable from chance with fewer; else ""."""
+    """Say why no effect is distinguishable from chance and how many seeds help; "" if one is, or with enough seeds.
+
+    A table of differences can have distinguishable rows nevertheless: a row is one combination, not an average.
+    """
     seeds = max(item.seeds for item in effects)
     if seeds >= _MANY_SEEDS or any(doubt != _NO_EVIDENCE for doubt in doubts):
         return ""
-    advice = f"{_MANY_SEEDS} or more narrow the intervals"
-    return f" {seeds} seeds are too few to tell these effects from chance; {advice}."
+    is_averaged = any(item.contexts > 1 for item in effects)
+    subject = "These averages" if is_averaged else "The effects"
+    exception = " The difference of two single combinations can vary less and be distinguishable." * is_averaged
+    return (
+        f" {subject} vary too much between the {seeds} seeds to tell them from chance; {_MANY_SEEDS} or more seeds "
+        f"narrow the intervals.{exception}"
+    )
 
 
 def describe_reversal(reversal: Interaction | None) -> str:
