@@ -360,21 +360,11 @@ def _show_links(sweep_course: SweepCourse) -> None:
 
 
 def _link_effects(sweep_course: SweepCourse) -> None:
-    """Link to the page Effects with the finished runs, those that will finish, and the first varied setting."""
+    """Link to the page Effects with the finished runs and those that will finish."""
     moving_ids = [item.run.id for item in sweep_course.items if item.state.is_moving]
     run_ids = [*sweep_course.finished_ids, *moving_ids][:_MAX_IN_ADDRESS]
-    query = _effects_query(sweep_course) | {"run": run_ids}
-    link = {"icon": ":material/tune:", "query_params": query, "width": "content"}
+    link = {"icon": ":material/tune:", "query_params": {"run": run_ids}, "width": "content"}
     st.page_link("pages/effects.py", label="Which setting matters", **link)
-
-
-def _effects_query(sweep_course: SweepCourse) -> dict[str, str]:
-    """Return the query parameters of the page Effects: the first varied setting."""
-    if isinstance(sweep_course.request, presets.PresetRequest):
-        setting = presets.PRESETS[sweep_course.request.preset].setting
-    else:
-        setting = next(iter(sweep_course.request.varied), "") if sweep_course.request else ""
-    return {"setting": setting} if setting and not setting.startswith("split.") else {}
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
