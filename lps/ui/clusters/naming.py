@@ -141,8 +141,6 @@ def _open_next(view: PredictionView, cluster: int) -> None:
     next_cluster = _next_unnamed_cluster(view, cluster)
     if naming_wizard.is_on() and next_cluster is not None:
         _open_cluster(next_cluster)
-    elif next_cluster is None:
-        naming_wizard.switch_off()
 
 
 def _open_first_unnamed(view: PredictionView, cluster: int) -> None:
@@ -276,7 +274,7 @@ def _change_rejection(view: PredictionView, cluster: int) -> None:
         st.session_state[_REJECTED_AT] = time.monotonic()
         sentence = f"Cluster {view.title(cluster)} is not a class; its images stay unlabeled."
         outcome.keep_outcome(view, sentence, cluster)
-        if naming_wizard.is_on():
+        if is_naming_in_turn(view):
             naming_wizard.request_scroll(naming_wizard.CLUSTER)
         _open_next(view, cluster)
 
@@ -331,5 +329,4 @@ def _record_steps(view: PredictionView, steps: list[dict]) -> bool:
 
 
 def _open_cluster(cluster: int) -> None:
-    url_fields.set_number("cluster", cluster)
-    url_fields.set_number("truth", None)
+    url_fields.set_numbers(cluster=cluster, truth=None)

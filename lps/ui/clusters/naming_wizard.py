@@ -47,8 +47,3 @@ def request_scroll(container: str = _CARD) -> None:
 def is_on() -> bool:
     """Return the state of the switch."""
     return st.query_params.get(KEY) == "true"
-
-
-def switch_off() -> None:
-    """Switch it off."""
-    url_fields.set_values(KEY, None)

@@ -150,8 +150,7 @@ def _chosen_cluster(view: PredictionView) -> int:
 
 def _open_cluster(cluster: int, class_id: int | None = None) -> None:
     """Open a cluster, or its images of one class."""
-    url_fields.set_number("cluster", cluster)
-    url_fields.set_number("truth", class_id)
+    url_fields.set_numbers(cluster=cluster, truth=class_id)
 
 
 def _read_pictures(view: PredictionView) -> Images | None:

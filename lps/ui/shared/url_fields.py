@@ -6,9 +6,11 @@ Every field is a widget that shows a value stored elsewhere and hands changes ba
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.settings.parameters import text_of
@@ -60,20 +62,21 @@ def _page() -> str:
 
 
 def set_values(name: str, value: str | Iterable[str] | None, *removed_names: str) -> None:
-    """Write one or several values of a name into the URL, or remove it (None).
+    """Write one or several values of a name into the URL, or remove it (None); removed_names are removed, too."""
+    values = [value] if isinstance(value, str) else [*(value or [])]
+    _change_address({name: values} | dict.fromkeys(removed_names, []))
 
-    removed_names are removed, too. An unchanged URL is not sent to the browser.
+
+def _change_address(changes: Mapping[str, list[str]]) -> None:
+    """Write values into the URL, or remove names without values, as one step of the browser's history.
+
+    An unchanged URL is not sent to the browser.
     """
     restore_changes()
     before = read_address()
-    values = [value] if isinstance(value, str) else [*(value or [])]
-    if not values:
-        removed_names = (name, *removed_names)
-    elif before.get(name) != values:
-        st.query_params[name] = values
-    for removed_name in removed_names:
-        st.query_params.pop(removed_name, None)
-    if (after := read_address()) != before:
+    after = {name: values for name, values in (before | changes).items() if values}
+    if after != before:
+        _write_address(after)
         st.session_state[_CHANGES] = (_page(), [*_recent_addresses(), (time.monotonic(), before)], after)
 
 
@@ -88,7 +91,21 @@ def restore_changes() -> None:
     if page != _page():
         st.session_state.pop(_CHANGES, None)
     elif any(address == old for _, old in _recent_addresses()):
-        st.query_params.from_dict(current)
+        _write_address(current)
+
+
+def _write_address(address: Mapping[str, list[str]]) -> None:
+    """Replace the URL, as one step if no widget is bound to one of its names; such a widget writes its name itself."""
+    try:
+        st.query_params.from_dict(address)
+    except StreamlitAPIException:
+        before = read_address()
+        for name in [name for name in {**before, **address} if before.get(name) != address.get(name)]:
+            with suppress(StreamlitAPIException):
+                if name in address:
+                    st.query_params[name] = address[name]
+                else:
+                    del st.query_params[name]
 
 
 def _recent_addresses() -> list[tuple[float, dict[str, list[str]]]]:
@@ -201,7 +218,12 @@ def read_number(name: str) -> int | None:
 
 def set_number(name: str, value: int | None) -> None:
     """Write a number into the URL, or remove it."""
-    set_values(name, None if value is None else str(value))
+    set_numbers(**{name: value})
+
+
+def set_numbers(**value_by_name: int | None) -> None:
+    """Write numbers into the URL, or remove them, in one step."""
+    _change_address({name: [] if value is None else [str(value)] for name, value in value_by_name.items()})
 
 
 def open_number(name: str, clicked: int | None) -> None:
