@@ -444,7 +444,7 @@ def test_training_on_is_the_main_button_only_with_names_that_no_run_was_trained_
     planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
     child = continued_training.start_continued_training(planned, name="with sevens")
     app = open_page(run.root, run=run.id, cluster=7)
-    (link,) = [link.proto for link in app.get("page_link") if link.proto.label == "Continued by with sevens"]
+    (link,) = [link.proto for link in app.get("page_link") if link.proto.label == "Continued by: with sevens"]
     assert link.page == "live" and link.query_string == f"run={child.id}"
     assert app.button(key="train_on").proto.type == "secondary" and not app.button(key="train_on").disabled
     monkeypatch.setattr(naming, "time", SimpleNamespace(time=lambda: time.time() + 2))

@@ -54,7 +54,7 @@ def show_training_on(view: PredictionView, entries: Sequence[Mapping]) -> None:
         continuing = _newest_continuing_run(view)
         if continuing:
             icon, address = ":material/arrow_forward:", {"run": continuing.run.id}
-            label = f"Continued by {escape.markdown(titles.run_title(continuing.run))}"
+            label = f"Continued by: {escape.markdown(titles.run_title(continuing.run))}"
             st.page_link("pages/live.py", label=label, icon=icon, query_params=address)
         is_new = _gives_labels(view) and not (continuing and _knows_decisions(continuing, view, entries))
         is_pressed = st.button(
@@ -72,8 +72,9 @@ def show_training_on(view: PredictionView, entries: Sequence[Mapping]) -> None:
 
 def _newest_continuing_run(view: PredictionView) -> RunRow | None:
     """Return the newest run that continues this one."""
-    rows = [row for row in run_index.read_rows(select.own_runs()) if row.config and row.config.split_confirmed]
-    return next((row for row in rows if inherited_files.parent_of(row.run) == view.run.id), None)
+    rows = run_index.read_rows(select.own_runs())
+    parents = run_index.parents_of(rows)
+    return next((row for row in rows if parents.get(row.run.id) == view.run.id), None)
 
 
 def _knows_decisions(continuing: RunRow, view: PredictionView, entries: Sequence[Mapping]) -> bool:
