@@ -59,17 +59,26 @@ class GroupCurve:
 
 
 @draws("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "kl", "kl/margin", "margin", "threshold/*")
-def pace(history: History, epochs: int, colors: Palette) -> Chart:
-    """Draw seen and novel accuracy with the gap as a band, KL, mean margins and thresholds over one epoch axis."""
+def pace(history: History, epochs: int, colors: Palette, keeps_empty: bool = False) -> Chart:
+    """Draw seen and novel accuracy with the gap as a band, KL, mean margins and thresholds over one epoch axis.
+
+    Once there is an epoch, panels that the method does not measure are left out, unless `keeps_empty`.
+    """
     kl, margin_kl = history.column("kl"), history.column("kl/margin")
+    margins = {group: mean_margin(history, group) for group in ("seen", "novel")}
+    thresholds = {group: history.column(f"threshold/{group}") for group in ("seen", "novel")}
     has_other_kl = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
-    panels = [
-        Panel("Accuracy", 0.5, ".0%", _ACCURACY_AXIS_RANGE),
-        Panel("KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * has_other_kl, 0.14),
-        Panel("Mean margin", 0.2),
-        Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)),
-    ]
-    figure = stacked_panels(panels, epochs, 640, colors)
+    kl_title = "KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * has_other_kl
+    columns_by_panel = {
+        Panel("Accuracy", 0.5, ".0%", _ACCURACY_AXIS_RANGE): [history.epochs],
+        Panel(kl_title, 0.14): [kl],
+        Panel("Mean margin", 0.2): margins.values(),
+        Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)): thresholds.values(),
+    }
+    keeps_empty = keeps_empty or not len(history.epochs)
+    panels = [panel for panel, columns in columns_by_panel.items() if keeps_empty or any(map(len, columns))]
+    row = {panel.title: row_number for row_number, panel in enumerate(panels, 1)}
+    figure = stacked_panels(panels, epochs, round(640 * sum(panel.share for panel in panels)), colors)
     _add_gap(figure, history, colors)
     add_line(figure, history.column("accuracy/seen"), "Seen", colors.seen, 1, PERCENT, width=2.6, zorder=3)
     add_line(figure, history.column("accuracy/novel"), "Novel", colors.novel, 1, PERCENT, width=2.6, zorder=2)
@@ -78,15 +87,16 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
         baseline = history.start.get(f"baseline/kmeans/{group}")
         if baseline is not None:
             _add_reference(figure, baseline, group, getattr(colors, group), epochs)
-    add_line(figure, kl, "KL(prior, estimate)", colors.ink, 2, ".3f", legend=False)
+    add_line(figure, kl, "KL(prior, estimate)", colors.ink, row.get(kl_title, 1), ".3f", legend=False)
     if has_other_kl:
         name = "KL(estimate, prior), used by the margin"
-        add_line(figure, margin_kl, name, colors.ink, 2, ".3f", legend=False, dash="dot")
+        add_line(figure, margin_kl, name, colors.ink, row.get(kl_title, 1), ".3f", legend=False, dash="dot")
+    margin_row, threshold_row = row.get("Mean margin", 1), row.get("Confidence threshold", 1)
     for group in ("seen", "novel"):
         color = getattr(colors, group)
-        add_line(figure, mean_margin(history, group), f"Margin, {group}", color, 3, ".2f", legend=False)
-        threshold = history.column(f"threshold/{group}")
-        add_line(figure, threshold, f"Threshold, {group}", color, 4, ".0%", legend=False, width=1.8)
+        add_line(figure, margins[group], f"Margin, {group}", color, margin_row, ".2f", legend=False)
+        threshold = thresholds[group]
+        add_line(figure, threshold, f"Threshold, {group}", color, threshold_row, ".0%", legend=False, width=1.8)
     return figure
 
 

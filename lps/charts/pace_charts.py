@@ -43,7 +43,7 @@ def pace(
     colors: Palette,
 ) -> Chart:
     """Draw the pace of one run; panels that its method does not measure say so. epochs: end of the shared axis."""
-    figure = line_charts.pace(history, epochs, colors)
+    figure = line_charts.pace(history, epochs, colors, keeps_empty=True)
     figure.update_layout(height=_HEIGHT, showlegend=False, margin={"l": 46, "r": _RIGHT_MARGIN, "t": 24, "b": 36})
     drawn_axes = {trace.get("yaxis", "y") for trace in figure.traces}
     for row, name in enumerate(_PANELS, 1):

@@ -93,6 +93,18 @@ def test_every_state_is_told_and_has_its_button(visit, made, name, state, says, 
         assert not set(drawn) & {"pace", "pretraining"} or name == "stopping"
 
 
+def test_a_run_has_no_panel_of_what_its_method_does_not_measure(visit, tmp_path):
+    unmeasured = ("pseudo_label/", "threshold/")
+
+    def drop(_, values: dict) -> dict:
+        return {name: value for name, value in values.items() if not name.startswith(unmeasured)}
+
+    app = visit(tmp_path, "live", run=rewritten(make_run(tmp_path, epochs=3, settings={"method": "orca"}), drop).id)
+    drawn = charts_of(app)
+    assert {"pace", "losses"} <= set(drawn) and "pseudo_labels" not in drawn
+    assert "Pseudo-labels" not in words_of(app) and "Confidence threshold" not in str(drawn["pace"]["layout"])
+
+
 def test_a_stop_that_takes_long_is_explained_and_can_be_cut_short(visit, tmp_path):
     run = make_run(tmp_path, "stopping")
     write_json(run.folder / "progress.json", run.read_json("progress.json") | {"stop_s": 70})

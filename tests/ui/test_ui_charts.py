@@ -1,6 +1,7 @@
 """Figures from frames: what is drawn, on which axis, in which colour; no page and no browser."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,17 @@ def test_pace_draws_the_records_in_one_figure_with_one_epoch_axis(past):
     margins = past.vectors["margin"].loc[3].to_numpy()
     assert trace(figure, "Margin, seen").y[2] == pytest.approx(margins[:5].mean(), rel=1e-5)
     assert trace(figure, "Margin, novel").y[2] == pytest.approx(margins[5:].mean(), rel=1e-5)
+
+
+def test_pace_leaves_out_the_panels_that_a_method_does_not_measure(past):
+    def panel_titles(history: History, **options) -> list[str]:
+        return [note.text for note in line_charts.pace(history, 20, LIGHT, **options).figure().layout.annotations]
+
+    kept = ["Accuracy", "KL of the estimated class distribution", "Mean margin"]
+    without = replace(past, epochs=past.epochs.filter(regex="^(?!threshold/)"))
+    assert panel_titles(without) == kept
+    assert panel_titles(without, keeps_empty=True) == panel_titles(past) == [*kept, "Confidence threshold"]
+    assert len(panel_titles(History())) == 4, "before the first epoch"
 
 
 def test_baseline_is_drawn_only_where_it_is_known(past):

@@ -231,22 +231,24 @@ def _reused_in_words(history: History) -> str:
 
 
 def show_terms(run: Run, history: History) -> None:
-    """Plot loss terms and pseudo-label rates side by side; above them, the time of a step by stage."""
+    """Plot loss terms and pseudo-label rates, if the method has them; above them, the time of a step by stage."""
     if not len(history.epochs):
         return
     if step_times := step_in_words(history.epochs.iloc[-1].to_dict()):
         st.caption(step_times)
     epochs, colors = planned_epochs(run, history), theme.current_palette()
-    left, right = st.columns(2)
-    with left:
-        st.markdown("**Loss terms**, weighted as in the total loss")
-        figure = line_charts.losses(history, epochs, colors)
-        _plot_run(run, figure, "losses", "The terms of the loss over the epochs", code_of("losses", run))
-    with right:
-        st.markdown("**Pseudo-labels**, share and confidence")
-        figure = line_charts.pseudo_labels(history, epochs, colors)
+    measured, charts = {name.partition("/")[0] for name in history.epochs}, []
+    if "loss" in measured:
+        alt = "The terms of the loss over the epochs"
+        charts.append(("losses", "**Loss terms**, weighted as in the total loss", line_charts.losses, alt))
+    if "pseudo_label" in measured:
+        title = "**Pseudo-labels**, share and confidence"
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
-        _plot_run(run, figure, "pseudo_labels", nouns.of(run)(alt), code_of("pseudo_labels", run))
+        charts.append(("pseudo_labels", title, line_charts.pseudo_labels, nouns.of(run)(alt)))
+    for column, (key, title, draw, alt) in zip(st.columns(len(charts)) if charts else (), charts):
+        with column:
+            st.markdown(title)
+            _plot_run(run, draw(history, epochs, colors), key, alt, code_of(key, run))
 
 
 def show_class_sizes(run: Run, history: History) -> None:
