@@ -97,15 +97,21 @@ def _show_cluster(view: PredictionView, entries: Sequence[Mapping], cluster: int
         with st.container(border=True):
             names.show_naming(view, entries, cluster, ticked, where_to_choose)
         image = url_fields.read_number("image")
-        with st.container(border=True):
-            if len(ticked) == 2:
-                image_history.show_image_pair(view, images, ticked)
-            elif image is None:
-                hint = "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
-                st.caption(nouns.of(view.run)(hint))
-            else:
-                image_history.show_image_history(view, images, image)
+        if not where_to_choose or image is not None:
+            _show_image_card(view, images, ticked, image)
         _pick_size(nouns.of(view.run))  # not above the name: on a phone, the field for it has to stay near the top
+
+
+def _show_image_card(view: PredictionView, images: Images | None, ticked: tuple[int, ...], image: int | None) -> None:
+    """Show two ticked images, otherwise the opened one, otherwise how to open one."""
+    with st.container(border=True):
+        if len(ticked) == 2:
+            image_history.show_image_pair(view, images, ticked)
+        elif image is None:
+            hint = "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
+            st.caption(nouns.of(view.run)(hint))
+        else:
+            image_history.show_image_history(view, images, image)
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown

@@ -265,7 +265,7 @@ class Deck {
     const numbers = [this.count, this.assigned, this.classless, this.waiting];
     const [count, assigned, classless, waiting] = numbers.map((n) => n?.toLocaleString("en"));
     const words = [`${count} decided in this session${rate}`];
-    if (this.isLoaded) words.push(`${assigned} assigned and ${classless} none of these in total`, `${waiting} left`);
+    if (this.isLoaded) words.push(`${assigned} assigned in total`, this.classless && `${classless} none of these`, `${waiting} left`);
     const late = this.outbox?.waiting.length ?? 0;
     const saved = late ? `${late} not saved yet` : this.count ? "All saved" : "";
     const lines = [part("news", "p", this.news), part("counts", "p", [...words, saved].filter(Boolean).join(" · "))];
