@@ -141,6 +141,35 @@ def test_the_pointer_on_a_line_or_a_row_marks_the_run_everywhere_without_the_ser
     assert page.evaluate("window.states") == [] and sent == []
 
 
+def test_the_name_at_the_pointer_is_not_written_over_the_labels_of_lines(runs, open_page):
+    page = open_board(open_page, width=1440)
+    point = """plot => {
+        const line = plot._fullData.filter(trace => trace.meta?.end)[0];
+        const { xaxis, yaxis } = plot._fullLayout;
+        return [xaxis.d2p(line.x[2]), yaxis.d2p(line.y[2])];
+    }"""
+    x, y = page.eval_on_selector(plot("board_0"), point)
+    box = page.locator(f"{plot('board_0')} .nsewdrag").bounding_box()
+    for shift in (4, 0):
+        page.mouse.move(box["x"] + x + shift, box["y"] + y)
+    visibilities = f"""() => {{
+        const plot = document.querySelector("{plot("board_0")}");
+        const text = plot.querySelector(".hoverlayer .hovertext")?.getBoundingClientRect();
+        if (!text) return [];
+        return [...plot.querySelectorAll(".lps-plot-ends span")].map(label => {{
+            const {{ left, top, bottom }} = label.getBoundingClientRect();
+            return [left < text.right && top < text.bottom && bottom > text.top, label.style.visibility === "hidden"];
+        }});
+    }}"""
+    until(lambda: any(is_covered for is_covered, _ in page.evaluate(visibilities)))
+    assert all(is_covered == is_hidden for is_covered, is_hidden in page.evaluate(visibilities))
+    page.mouse.move(2, 2)
+    page.wait_for_function(
+        """plot => ![...document.querySelectorAll(`${plot} .lps-plot-ends [style*='hidden']`)].length""",
+        arg=plot("board_0"),
+    )
+
+
 def test_an_eye_hides_a_run_in_all_charts_and_a_pin_keeps_its_colour_in_the_address(runs, open_page):
     page, gone, kept = open_board(open_page), runs[2].id, runs[5].id
     color = "([plot, key]) => document.querySelector(plot)._fullData.find(t => t.legendgroup === key).line.color"

@@ -228,8 +228,14 @@ function followBoard(graph) {
     board.lit = key;
     tell("lit");
   };
-  graph.on("plotly_hover", ({ points }) => light(points[0].fullData.legendgroup));
-  graph.on("plotly_unhover", () => light(""));
+  graph.on("plotly_hover", ({ points }) => {
+    light(points[0].fullData.legendgroup);
+    hideCoveredEnds(graph);
+  });
+  graph.on("plotly_unhover", () => {
+    light("");
+    hideCoveredEnds(graph);
+  });
   graph.on("plotly_afterplot", () => {
     placeEnds(graph, light);
     lightUpBoard(graph);
@@ -334,6 +340,18 @@ function placeEnds(graph, light) {
   });
   Object.assign(graph.ends.style, { left: `${xaxis._offset}px`, top: `${yaxis._offset}px` });
   graph.ends.replaceChildren(leaders, ...labels);
+}
+
+// The text at the pointer is as wide as the name of its run, and would be written over the labels in its way.
+function hideCoveredEnds(graph) {
+  const texts = [...graph.querySelectorAll(".hoverlayer .hovertext")].map((text) => text.getBoundingClientRect());
+  for (const label of graph.ends?.querySelectorAll("span") ?? []) {
+    const box = label.getBoundingClientRect();
+    const isCovered = ({ left, right, top, bottom }) =>
+      left < box.right && right > box.left && top < box.bottom && bottom > box.top;
+    const leader = graph.ends.querySelector(`line[data-key="${CSS.escape(label.dataset.key)}"]`);
+    label.style.visibility = leader.style.visibility = texts.some(isCovered) ? "hidden" : "";
+  }
 }
 
 // The labels as a picture of the chart has them.
