@@ -188,6 +188,14 @@ def test_labels_of_fields_in_one_row_stand_at_one_height(visit, path, fields):
     assert len({round(label.bounding_box()["y"]) for label in labels}) == 1
 
 
+def test_in_a_room_no_choice_is_cut_and_icons_are_as_large_as_the_text(visit):
+    page = visit("runs?present=1", width=1920)
+    sort = page.get_by_role("combobox", name="Sort by")
+    assert sort.input_value() == "Newest first" and sort.evaluate("field => field.scrollWidth <= field.clientWidth")
+    icon = page.locator(".st-key-find [data-testid=stTooltipIcon] svg")
+    assert icon.bounding_box()["width"] > 20  # it reads the size of the font once, as tables do
+
+
 def test_a_field_takes_the_room_that_is_kept_for_it(visit):
     page = visit("launch", width=390)
     cluster_field = ["place-on"] if executors.available_executors() else []  # drawn only where there is a cluster

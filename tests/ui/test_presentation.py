@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from lps.ui.server import presentation
 from lps.ui.server.presentation import enlarge_figure
 from lps.ui.shared import theme
+from lps.ui.shared.data_table import Column
 
 PAGE = """
 import streamlit as st
@@ -53,6 +54,13 @@ def test_a_table_in_a_room_finds_its_own_height(monkeypatch):
     assert theme.table_height(5) == 37 + 5 * 35 and theme.table_height(50, max_rows=10) == 37 + 10 * 35
     monkeypatch.setattr(presentation, "is_on", lambda: True)
     assert theme.table_height(5) == "content" and theme.table_height(50, max_rows=10) == "auto"
+
+
+def test_columns_of_a_table_are_as_wide_as_its_text_in_a_room(monkeypatch):
+    assert Column("Run", ["C=10"], "text", 100).config["width"] == 100
+    monkeypatch.setattr(presentation, "is_on", lambda: True)
+    assert Column("Run", ["C=10"], "text", 100).config["width"] == 160
+    assert Column("Run", ["C=10"], "text", "large").config["width"] == "large"
 
 
 def drawn() -> dict:

@@ -4,6 +4,7 @@ It stays on from page to page during a visit. The switch is below the menu, whic
 the top of the page and Esc switch it off, too.
 """
 
+import time
 from collections.abc import Mapping
 
 import streamlit as st
@@ -12,6 +13,8 @@ from lps.ui.shared import url_fields
 
 _URL_FIELD = "present"  # "1", or absent
 _SWITCH = "presenting"
+_STYLED = "presenting_styled"  # in the session: the browser has the style
+_STYLE_S = 0.3  # until it has: tables and icons read the size of the font once, when they appear
 _HELP = "Text and charts are larger, and the menu is folded away. For full screen, also press F11 (Mac: Ctrl+Cmd+F)."
 _FACTOR = 1.6  # of charts
 _LENGTHS = ("height", "margin")  # of a layout, in pixels
@@ -20,6 +23,7 @@ _STYLE = """<style>
 html { font-size: 20px; }
 @media (min-width: 1600px) { html { font-size: 26px; } }
 [data-testid="stMainBlockContainer"] { max-width: none; padding: 4rem 3vw 1rem; }
+.stHorizontalBlock > .stElementContainer:has(> .stSelectbox, > .stMultiSelect) { flex-grow: 1 !important; }
 h1 { font-size: 1.5rem !important; padding-block: 0 !important; }
 @media (min-width: 641px) { /* in the empty strip at the top, which is too narrow on a phone */
   .st-key-leave_presenting { position: fixed; top: 0.4rem; right: 4rem; z-index: 1000000; width: auto !important; }
@@ -43,6 +47,9 @@ def show_presenting() -> None:
         st.html(_STYLE)
         icon = ":material/close_fullscreen:"
         st.button("Leave projector mode", key="leave_presenting", icon=icon, shortcut="Esc", on_click=_leave)
+        if not st.session_state.get(_STYLED):
+            st.session_state[_STYLED] = True
+            time.sleep(_STYLE_S)
 
 
 def chart_scale() -> float:

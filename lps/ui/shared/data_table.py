@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from lps.ui.server import presentation
 from lps.ui.shared import theme
 
 EMPTY = "–"  # shown for a cell without a value
@@ -29,7 +30,8 @@ class Column:
 
     cells: a function of a row, or the cells from top to bottom. kind: one of `_KINDS`. hidden: leave the column out.
     optional: leave it out if every cell is empty, zero or False. bold: positions of bold rows. texts: what each cell
-    shows; it is still sorted by its value. width, help, options (format, pinned ...): of `st.column_config`.
+    shows; it is still sorted by its value. width, help, options (format, pinned ...): of `st.column_config`; the width
+    is for text of the usual size.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class Column:
     ) -> None:
         self.heading, self.cells, self.hidden, self.optional = heading, cells, hidden, optional
         self.bold, self.texts = bold, texts
+        if isinstance(width, int):
+            width = round(width * presentation.chart_scale())
         self.config = _KINDS[kind](width=width, help=help, **options)
 
     def values(self, rows: Sequence) -> list:
@@ -127,15 +131,16 @@ def tick_positions(
     columns: Sequence[Column], rows: Sequence, key: str, initial_positions: list[int], max_rows: int, alt: str
 ) -> list[int]:
     """Do the same as `tick_rows`, given the key of the widget. initial_positions: selected when the table is new."""
+    row_height = round(_ROW_HEIGHT * presentation.chart_scale())
     event = show_data_table(
         columns,
         rows,
         alt,
         key=key,
-        height=_ROW_HEIGHT * (max_rows + 1) if len(rows) > max_rows else "content",
+        height=row_height * (max_rows + 1) if len(rows) > max_rows else "content",
         on_select="rerun",
         selection_mode="multi-row",
         selection_default={"selection": {"rows": initial_positions}},
-        row_height=_ROW_HEIGHT,
+        row_height=row_height,
     )
     return [position for position in sorted(event["selection"]["rows"]) if position < len(rows)]

@@ -285,13 +285,16 @@ function momentAt(graph, event) {
   return { ...graph.board, graph, values, x: nearest.x, epoch: nearest.epoch };
 }
 
-const END_FONT = 12; // pixels
+const END_FONT = 12; // pixels, where the text of the page has its usual size
 const END_GAP = 8; // between a curve's end at the edge and its label, and again to the words of it
 const MAX_ROOM = 0.4; // of a chart's width for the labels
 
+// How large the text of the page is: 1.6 in projector mode on a large screen.
+const textScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+
 function widthOf(graph, text) {
   const pen = (graph.pen ??= document.createElement("canvas").getContext("2d"));
-  pen.font = `${END_FONT}px ${getComputedStyle(graph).fontFamily}`;
+  pen.font = `${END_FONT * textScale()}px ${getComputedStyle(graph).fontFamily}`;
   return Math.ceil(pen.measureText(text).width);
 }
 
@@ -322,7 +325,8 @@ function placeEnds(graph, light) {
       break;
     }
   }
-  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4);
+  const labelRow = LABEL_ROW * textScale();
+  const heights = labelHeights(ends.map(({ down }) => down), labelRow, 4, yaxis._length - 4);
   graph.endLabels = ends.map((end, k) => ({ ...end, height: heights[k] })).filter(({ height }) => height !== null);
   const leaders = graph.querySelector("svg").cloneNode();
   for (const name of leaders.getAttributeNames()) leaders.removeAttribute(name);
@@ -331,7 +335,7 @@ function placeEnds(graph, light) {
     const place = { x1: across + 2, y1: down, x2: xaxis._length + END_GAP - 2, y2: height, stroke: color };
     for (const [name, value] of Object.entries(place)) leader.setAttribute(name, value);
     const label = document.createElement("span");
-    Object.assign(label.style, { left: `${xaxis._length + END_GAP}px`, top: `${height - LABEL_ROW / 2}px`, borderColor: color });
+    Object.assign(label.style, { left: `${xaxis._length + END_GAP}px`, top: `${height - labelRow / 2}px`, borderColor: color });
     label.textContent = text;
     label.dataset.key = leader.dataset.key = key;
     label.onmouseenter = () => light(key);
@@ -359,7 +363,7 @@ function endAnnotations(graph) {
   const { xaxis, yaxis } = graph._fullLayout;
   return (graph.endLabels ?? []).map(({ text, color, height }) => ({
     text: text.replace(/&/g, "&amp;").replace(/</g, "&lt;"),
-    font: { color, size: END_FONT },
+    font: { color, size: END_FONT * textScale() },
     showarrow: false,
     xref: "paper",
     yref: "paper",

@@ -22,7 +22,7 @@ LABELS = components.read_files(__file__, "line_ends.js")
 _STYLE = """
 .lps-plot { width: 100%; position: relative; }
 .lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; pointer-events: none; }
-.lps-plot-ends { position: absolute; pointer-events: none; font-size: 12px; line-height: 15px; }
+.lps-plot-ends { position: absolute; pointer-events: none; font-size: 0.75rem; line-height: 0.9375rem; }
 .lps-plot-ends span { position: absolute; white-space: pre; pointer-events: auto; cursor: default;
   border-left: 3px solid; padding-left: 5px; }
 .lps-plot-ends svg { position: absolute; left: 0; top: 0; width: 1px; height: 1px; overflow: visible; }
