@@ -80,16 +80,19 @@ def folders(parent: Path | None = None) -> list[Path]:
 
 
 def delete_upload(path: Path) -> None:
-    """Delete a stored folder or file of vectors for good; raises `UserError` if it is none of this program's."""
+    """Delete a stored folder or file of vectors for good; raises `UserError` if it is none of this program's.
+
+    A link is deleted, not what it leads to.
+    """
     if path not in [*folders(), *folders(home_of_new())]:
-        raise UserError("pictures", f"{shorten(str(path))} is not an upload of this program, or was deleted already")
-    with as_user_error("pictures", f"{shorten(str(path))} cannot be deleted"):
-        hidden_path = path.with_name(
-            f".{path.name}-{os.urandom(4).hex()}.tmp"
-        )  # the next upload removes what a crash leaves
-        disk.rename(path, hidden_path)
-        disk.sync_folder(path.parent)
-        hidden_path.unlink() if hidden_path.is_file() else disk.remove_folder(hidden_path)
+        raise UserError("pictures", f"{shorten(path.name)} is not an upload of this program, or was deleted already")
+    with as_user_error("pictures", f"{shorten(path.name)} cannot be deleted"):
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            disk.remove_folder(path)
+    if path.exists():
+        raise UserError("pictures", f"{shorten(path.name)} was not deleted completely: some files are write-protected")
 
 
 def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:

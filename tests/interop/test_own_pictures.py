@@ -73,6 +73,12 @@ def test_an_upload_is_deleted_and_nothing_else(tmp_path, kept):
     assert list(kept.iterdir()) == [] and other.is_dir()
     with pytest.raises(UserError, match="deleted already"):
         uploaded_folders.delete_upload(stored)
+    (kept / "link").symlink_to(other)
+    uploaded_folders.delete_upload(kept / "link")
+    vectors = kept / "vectors.npz"
+    vectors.write_bytes(b"x")
+    uploaded_folders.delete_upload(vectors)
+    assert list(kept.iterdir()) == [] and other.is_dir(), "a link is deleted, not what it leads to"
 
 
 def test_a_folder_of_the_browser_keeps_its_name(kept):

@@ -436,6 +436,8 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     assert "The same on the command line" in [one.label for one in app.expander]
     app = open_page(run.root, cluster=7, **{"continue": "true"})
     assert not app.exception and "continue" not in app.query_params and "train_on_labels" in app.session_state
+    app.query_params["continue"] = "true"  # as when the browser goes back to the link
+    assert "The same on the command line" not in [one.label for one in app.run().expander], "the dialog stays closed"
 
 
 def test_training_on_is_the_main_button_only_with_names_that_no_run_was_trained_with(open_page, run, monkeypatch):

@@ -182,7 +182,7 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
 
 def test_an_earlier_upload_can_be_deleted_and_says_which_runs_use_it(root, tmp_path):
     kept = drawn_pictures.make(tmp_path / "kept" / "shapes", each=4, sorted_each=2)
-    make_run(root[0], epochs=1).config()
+    make_run(root[0], epochs=1)  # of another data set
     launched = make_run(root[0], epochs=1)
     config = json.loads((launched.folder / "config.json").read_text())
     (launched.folder / "config.json").write_text(json.dumps(config | {"dataset": "folder", "dataset.path": str(kept)}))
@@ -200,7 +200,8 @@ def test_a_folder_without_classes_leads_to_predict(tmp_path):
     (kept / "1.png").write_bytes(b"x")
     at = visit("own", folder=str(kept))
     assert "'new'" not in words_of(at) and "new has no classes" in words_of(at).replace("\\", "")
-    assert "Sort these pictures with a trained model" in [link.proto.label for link in at.get("page_link")]
+    link = next(link for link in at.get("page_link") if link.proto.label == "Sort these pictures with a trained model")
+    assert "new" in link.proto.query_string
 
 
 def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path):

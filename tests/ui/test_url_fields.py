@@ -106,6 +106,11 @@ def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
     assert not at.query_params, "the browser still has the path of the queue"
     at.run()  # as when the browser answers
     assert one(at, "kind") == ["own"] and at.text_input(key="sweep_seeds").value == "5"
+    at.query_params.clear()  # as the browser's Back button does
+    at.run()
+    at.switch_page("pages/queue.py").run()
+    at.switch_page("pages/sweeps.py").run().run()
+    assert at.text_input(key="sweep_seeds").value == "5", "the way back is no choice"
     at.text_input(key="sweep_seeds").set_value("0, 1, 2").run()
     at.segmented_control(key="picked_kind").set_value("preset").run()
     assert not at.query_params and at.text_input(key="sweep_seeds").value == "0, 1, 2", "the usual form stays usual"

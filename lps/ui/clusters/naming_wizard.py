@@ -6,7 +6,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from lps.settings.parameters import text_of
-from lps.ui.server import components
+from lps.ui.server import components, page_visit
 from lps.ui.shared import url_fields
 
 KEY = "turn"  # of the switch, and in the address, so that a visit by the menu begins without it
@@ -29,10 +29,14 @@ def offer_wizard(on_change: Callable[[], None]) -> None:
     url_fields.draw_field(st.toggle, KEY, is_on(), switch, "Name clusters one by one", help=help_text)
 
 
+def follow_link() -> None:
+    """Bring the name field into sight if the link that opened the page says so."""
+    if page_visit.take_from_link(_OPENED):
+        request_scroll()
+
+
 def find_name_field(cluster: int, is_focused: bool) -> None:
     """Focus the name field of a newly opened cluster if `is_focused`; scroll where `request_scroll` said."""
-    if st.query_params.pop(_OPENED, None) == "true":
-        request_scroll()
     scroll, container = st.session_state.get(_SCROLL, ("", _CARD))
     if is_focused or scroll:
         target = ".st-key-naming input[type=text]" if container == _CARD else f".st-key-{container}"

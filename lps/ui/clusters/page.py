@@ -53,6 +53,8 @@ _MATCHING = (
 
 def main() -> None:
     """Draw the page."""
+    naming_wizard.follow_link()
+    training_on.follow_link()
     explanation = "No run has predictions yet. They appear after the first epoch of training."
     runs = page_head.begin_page_with("Clusters", points.stored_epochs, explanation, ":material/category:")
     if runs:

@@ -19,7 +19,7 @@ from lps.store import inherited_files, titles
 from lps.store.runs import Run
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
-from lps.ui.server import routing
+from lps.ui.server import page_visit, routing
 from lps.ui.shared import data_table, escape, select
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
@@ -30,14 +30,20 @@ _ABOUT_LABELED = "Pictures that get this name as their label in the new run"
 _ABOUT_MERGED = "Clusters that you merged into this one"
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel class", "Not a class", "Merge into"
 _VISIT = "train_on_visit"
-_ASKED = "continue"  # in the address: the dialog opens at once
+_ASKED = "continue"  # in the address, then in the session: the dialog opens at once
+
+
+def follow_link() -> None:
+    """Open the dialog when the page is drawn if the link that opened the page says so."""
+    if page_visit.take_from_link(_ASKED):
+        st.session_state[_ASKED] = True
 
 
 def show_training_on(view: PredictionView, entries: Sequence[Mapping]) -> None:
     """Show the bar that leads from names to the next run; it stays in sight while the user names clusters."""
     if view.run.is_recorded:
         return
-    is_asked = st.query_params.pop(_ASKED, None) == "true"
+    is_asked = st.session_state.pop(_ASKED, False)
     unnamed = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
     unnamed_count = sum(c.size > 0 and c.id in unnamed and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -71,8 +77,8 @@ def show_training_on(view: PredictionView, entries: Sequence[Mapping]) -> None:
 
 
 def _newest_continuing_run(view: PredictionView) -> RunRow | None:
-    """Return the newest run that continues this one."""
-    rows = run_index.read_rows(select.own_runs())
+    """Return the newest run that continues this one and has not failed."""
+    rows = [row for row in run_index.read_rows(select.own_runs()) if row.state.name not in ("failed", "crashed")]
     parents = run_index.parents_of(rows)
     return next((row for row in rows if parents.get(row.run.id) == view.run.id), None)
 

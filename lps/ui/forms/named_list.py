@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from lps.errors import UserError
+from lps.ui.server import page_visit
 from lps.ui.shared import click_errors, page_head, url_fields
 from lps.ui.shared.escape import markdown, sentence
 
@@ -24,7 +25,8 @@ def show_list(
     page: name of its file; noun: for an item, also in the URL; items: newest first, each with a `name`;
     draw_line: draws what follows the name in the list.
     """
-    st.query_params.update({})  # tells the browser: a link to the same page does not change its address by itself
+    if not page_visit.has_arrived():
+        st.query_params.update({})  # tells the browser: a link to the same page does not change its address by itself
     page_head.show_title(noun.capitalize(), offers_runs=False)
     click_errors.show_errors(noun)
     name = st.query_params.get(noun, "")

@@ -121,7 +121,7 @@ def _start_demo() -> None:
         for name, changed in demo.RUNS.items():
             started += start_runs.start_runs("home", visit, (configure(demo.SETTINGS | changed),), name)
     except UserError as error:
-        st.error(f"The demo could not be started. {escape.sentence(error)}.", icon=":material/error:")
+        st.error(f"The demo could not be started. {escape.sentence(error)}", icon=":material/error:")
     else:
         routing.turn_to("pace", run=started)
 

@@ -62,7 +62,7 @@ def main() -> None:
         st.warning(escape.sentence(reason), icon=":material/folder_off:")
         if error.name == "dataset.path":  # such as a folder of new pictures
             label = "Sort these pictures with a trained model"
-            st.page_link("pages/predict.py", label=label, icon=":material/category:")
+            st.page_link("pages/predict.py", label=label, icon=":material/image_search:", query_params={"folder": text})
         upload.show_upload(_open_folder)
         return
     _show_folder(folder, folder_preview)

@@ -55,15 +55,17 @@ def show_folder_choice(
 @st.dialog("Delete an upload")
 def _ask_delete(folder: Path) -> None:
     """Delete an upload for good after a question that says how many runs use it."""
-    configs = [config for run in select.own_runs() if (config := run.config_if_readable())]
-    used = sum(config.dataset_path == str(folder) for config in configs)
+    real_path = folder.resolve()
+    runs = [run for run in select.own_runs() if (config := run.config_if_readable()) and config.dataset_path]
+    runs = [run for run in runs if Path(run.config().dataset_path).resolve() == real_path]
+    moving = sum(run.state().is_moving for run in runs)
     st.markdown(f"**{escape.markdown(folder.name)}** is deleted from the server for good; your own copy stays.")
-    if used:
-        verb = "uses" if used == 1 else "use"
-        st.markdown(
-            f":material/warning: {counted(used, 'run')} {verb} it. They keep their results, but their pictures can no "
-            "longer be shown, and they cannot be trained again."
-        )
+    if runs:
+        verb = "uses" if len(runs) == 1 else "use"
+        text = f"{counted(len(runs), 'run')} {verb} it. Results stay, but the pictures can no longer be shown. "
+        text += f"{counted(moving, 'run')} that is waiting or training will fail." * (moving == 1)
+        text += f"{moving} runs that are waiting or training will fail." * (moving > 1)
+        st.markdown(f":material/warning: {text}")
     if st.button("Delete", type="primary", icon=":material/delete:", key="delete_upload"):
         click_errors.try_change(lambda: uploaded_folders.delete_upload(folder))
 
@@ -106,7 +108,7 @@ def _browse_folders(
         subfolders, files = browsable_folders.list_subfolders(current), browsable_folders.list_files(current, endings)
     except UserError as error:
         st.session_state.pop(folder_key, None)
-        st.caption(escape.markdown(str(error)))
+        st.caption(escape.sentence(error))
         return
     _show_location(name, current, roots)
     with st.container(height=190, gap=None):

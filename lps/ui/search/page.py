@@ -61,7 +61,7 @@ def _show_line(entry: Search) -> None:
     try:
         result = search_results.read_results(entry, with_importance=False)
     except UserError as error:
-        st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
+        st.markdown(f":red[{escape.sentence(error)}]", width="stretch")
         return
     best = f" · best {result.best.value:.3f}" if result.best else ""
     st.markdown(f"{result.num_ended} of {counted(result.request.trials, 'trial')}{best}", width="content")

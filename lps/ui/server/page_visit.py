@@ -45,9 +45,22 @@ def end_page() -> None:
 
 
 def has_arrived() -> bool:
-    """Whether the user has just come from another page."""
+    """Return whether the user has just come from another page."""
     visit = st.session_state.get(_VISIT)
     return bool(visit and visit.comes_from and (visit.runs == 1 or visit.is_waiting))
+
+
+def take_from_link(name: str) -> bool:
+    """Return whether the link that opened the page says `name=true`, and remove that from the URL.
+
+    Only at the beginning of a visit: on the way back, the browser passes the URL with it again.
+    """
+    visit = st.session_state.get(_VISIT)
+    if st.query_params.get(name) != "true" or visit is None or visit.runs > 1 and not visit.is_waiting:
+        return False
+    wait_for_path()
+    st.query_params.pop(name)
+    return True
 
 
 def wait_for_path() -> None:
@@ -77,5 +90,10 @@ def restore_address(name: str) -> None:
 
 
 def remember_address(name: str) -> None:
-    """Store the URL for the way back to this page; call it after the form is drawn."""
-    st.session_state[f"address of {name}"] = url_fields.read_address()
+    """Store the URL for the way back to this page; call it after the form is drawn.
+
+    The way back in the browser, or a link to the page itself, can lead to the page without parameters. That is no
+    choice of the user's.
+    """
+    if st.query_params or url_fields.is_changed_by_user():
+        st.session_state[f"address of {name}"] = url_fields.read_address()

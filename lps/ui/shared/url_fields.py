@@ -108,6 +108,12 @@ def _write_address(address: Mapping[str, list[str]]) -> None:
                     del st.query_params[name]
 
 
+def is_changed_by_user() -> bool:
+    """Return whether the URL of the page is that of the user's last change of a field."""
+    page, _, current = st.session_state.get(_CHANGES, ("", [], {}))
+    return page == _page() and current == read_address()
+
+
 def _recent_addresses() -> list[tuple[float, dict[str, list[str]]]]:
     """Return the URLs from before the changes of the last seconds, and when each was replaced."""
     _, replaced, current = st.session_state.get(_CHANGES, ("", [], {}))
