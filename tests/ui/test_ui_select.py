@@ -78,3 +78,5 @@ def test_a_label_from_an_earlier_state_still_chooses_its_run(tmp_path, monkeypat
     monkeypatch.setattr(select.url_fields, "draw_field", lambda *arguments, **_: arguments[3](text))
     select.pick_run(runs)
     assert stored == [[runs[0].id]]
+    versions = [make_run(tmp_path, epochs=2, name=name) for name in ("mine", "mine · v2")]
+    assert select._find_labeled(versions, "mine · v2 · running") == [versions[1].id]

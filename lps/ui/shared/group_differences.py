@@ -102,10 +102,10 @@ def _offer_missing_seeds(comparison: GroupComparison, chosen_ids: Sequence[str])
         seeds_by_group += [(group, seeds)] * bool(seeds)
     if finished_by_group:
         with _seed_row("Add finished runs:", len(finished_by_group), "finished_seeds"):
-            for number, (group, finished) in enumerate(finished_by_group[:_MAX_LINKS]):
+            for group, finished in finished_by_group[:_MAX_LINKS]:
                 options = {"type": "tertiary", "icon": ":material/playlist_add:", "help": _ABOUT_ADDING}
                 ids = ("run", [*chosen_ids, *finished.values()])
-                label, key = _label_seeds(group, finished), f"add_finished_{number}"
+                label, key = _label_seeds(group, finished), f"add_finished_{max(finished.values())}"
                 st.button(label, key=key, on_click=url_fields.set_values, args=ids, **options)
     if seeds_by_group:
         with _seed_row("Launch more seeds:", len(seeds_by_group), "missing_seeds"):

@@ -210,7 +210,9 @@ def _find_labeled(runs: Sequence[Run], text: str) -> list[str]:
     """
     if any(run.id == text for run in runs):
         return [text]
-    return [name_id for name_id, name in run_names(runs).items() if text == name or text.startswith(name + _RESULT)]
+    names = {key: name for key, name in run_names(runs).items() if text == name or text.startswith(name + _RESULT)}
+    longest = max(map(len, names.values()), default=0)  # "X · v2 · running" is a label of "X · v2", not of "X"
+    return [key for key, name in names.items() if len(name) == longest]
 
 
 def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
