@@ -205,7 +205,7 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
     """Show the buttons for undo, for earlier states and for the next cluster."""
     current, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
-        last_decision = outcome.describe_entries(view, current)[-1] if current else ""
+        last_decision = outcome.describe_entries(view, current[-1:])[0] if current else ""
         st.button(
             "Undo",
             key="undo",

@@ -133,7 +133,7 @@ def _ask_next_run(view: PredictionView) -> None:
     try:
         planned = continued_training.plan_continued_training(run, epoch, **options)
     except UserError as error:
-        st.warning(escape.markdown(f"{error}."), icon=":material/block:")
+        st.warning(escape.sentence(error), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
     _show_named(view, planned)

@@ -44,13 +44,13 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
     try:
         view = predictions.read_view(run, stored[-1], is_thorough=state.is_over)
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return
     images = None
     try:
         images = points.read_pictures(run)
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
     ordered = order_clusters(view)
     st.subheader(_write_headline(view, history), anchor=False)
     if covered := _describe_coverage(view):

@@ -428,7 +428,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         _show_title("Projection", about_sample if num_shown < len(table) else "PCA of the features")
     except UserError as error:
         _show_title("Projection", "PCA of the features")
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return
     sample = np.linspace(0, len(table) - 1, num_shown).round().astype(int)
     sample, alt = table.iloc[sample], f"Features at epoch {epoch} on the plane of largest variance"
@@ -476,7 +476,7 @@ def show_settings(run: Run) -> None:
     try:
         settings = run.config()
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return
     table = table_of_settings(settings)
     changed = int(table["Changed"].sum())

@@ -56,15 +56,15 @@ def show_folder_choice(
 def _ask_delete(folder: Path) -> None:
     """Delete an upload for good after a question that says how many runs use it."""
     real_path = folder.resolve()
-    runs = [run for run in select.own_runs() if (config := run.config_if_readable()) and config.dataset_path]
-    runs = [run for run in runs if Path(run.config().dataset_path).resolve() == real_path]
+    paths = {run: config.dataset_path for run in select.own_runs() if (config := run.config_if_readable())}
+    runs = [run for run, path in paths.items() if path and Path(path).resolve() == real_path]
     moving = sum(run.state().is_moving for run in runs)
     st.markdown(f"**{escape.markdown(folder.name)}** is deleted from the server for good; your own copy stays.")
     if runs:
         verb = "uses" if len(runs) == 1 else "use"
         text = f"{counted(len(runs), 'run')} {verb} it. Results stay, but the pictures can no longer be shown. "
-        text += f"{counted(moving, 'run')} that is waiting or training will fail." * (moving == 1)
-        text += f"{moving} runs that are waiting or training will fail." * (moving > 1)
+        if moving:
+            text += f"{counted(moving, 'run')} that {'is' if moving == 1 else 'are'} waiting or training will fail."
         st.markdown(f":material/warning: {text}")
     if st.button("Delete", type="primary", icon=":material/delete:", key="delete_upload"):
         click_errors.try_change(lambda: uploaded_folders.delete_upload(folder))

@@ -90,7 +90,7 @@ def _show_run(run: Run, text: str | None) -> None:
     try:
         folder = uploaded_folders.folder(text)
     except UserError as error:
-        st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
+        st.warning(escape.sentence(error), icon=":material/folder_off:")
         upload.show_upload(_open_folder, _takes_vectors(run))
         return
     st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))

@@ -159,7 +159,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
         st.info(message, icon=":material/scatter_plot:")
         return
     if job.state == "failed":
-        st.error(escape.markdown(f"{method_name} of epoch {epoch} failed: {job.message}"), icon=":material/error:")
+        st.error(escape.sentence(f"{method_name} of epoch {epoch} failed: {job.message}"), icon=":material/error:")
     else:
         st.info(f"{method_name} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
     if projection.progress_of_all_maps(run, method).is_working:
@@ -265,7 +265,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     try:
         neighbours = points.find_neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return
     if neighbours is None:
         st.caption("The features of this epoch are not stored.")

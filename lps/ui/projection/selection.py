@@ -78,7 +78,7 @@ def read_pictures(run: Run) -> Images | None:
     try:
         return points.read_pictures(run)
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return None
 
 

@@ -85,7 +85,7 @@ def _draw_race(runs: list[Run]) -> None:
     try:
         race = race_data.race_of_runs(runs, [read_history(run) for run in runs])
     except UserError as error:
-        st.caption(escape.markdown(f"{error}."))
+        st.caption(escape.sentence(error))
         return
     ids = [run.id for run in runs]
     start = {name: st.query_params[name] for name in _URL_STATE if name in st.query_params}

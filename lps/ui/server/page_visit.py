@@ -22,6 +22,11 @@ class _Visit:
     was_drawn: bool = True
     is_waiting: bool = False  # for the browser's first answer
 
+    @property
+    def is_new(self) -> bool:
+        """Return whether this is the first run of the visit, or the second one after the first has waited."""
+        return self.runs == 1 or self.is_waiting
+
 
 def begin_page(page: str) -> None:
     """Note the page of this run of the script; call this once at the start of every run of a page.
@@ -47,7 +52,7 @@ def end_page() -> None:
 def has_arrived() -> bool:
     """Return whether the user has just come from another page."""
     visit = st.session_state.get(_VISIT)
-    return bool(visit and visit.comes_from and (visit.runs == 1 or visit.is_waiting))
+    return bool(visit and visit.comes_from and visit.is_new)
 
 
 def take_from_link(name: str) -> bool:
@@ -56,7 +61,7 @@ def take_from_link(name: str) -> bool:
     Only at the beginning of a visit: on the way back, the browser passes the URL with it again.
     """
     visit = st.session_state.get(_VISIT)
-    if st.query_params.get(name) != "true" or visit is None or visit.runs > 1 and not visit.is_waiting:
+    if st.query_params.get(name) != "true" or visit is None or not visit.is_new:
         return False
     wait_for_path()
     st.query_params.pop(name)

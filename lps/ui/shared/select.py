@@ -42,7 +42,7 @@ def own_runs() -> list[Run]:
     try:
         return list_runs(runs_root())
     except UserError as error:
-        message = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or fix this one."
+        message = f"{escape.sentence(error)} Set LPS_RUNS to another folder, or fix this one."
         st.error(message, icon=":material/folder_off:")
         st.stop()
 
